@@ -1,0 +1,102 @@
+"""plugrad: automatic differentiation where every operator is a plugin that has proved its gradient.
+
+>>> import plugrad
+>>> x = plugrad.tensor([1.0, 2.0, 3.0], requires_grad=True)
+>>> (x * x).sum().backward()
+>>> x.grad
+tensor([2., 4., 6.])
+
+Operators of the standard plugin are attributes of this module (``plugrad.exp``); all operators, by
+namespace, of ``plugrad.ops``.
+"""
+
+from typing import Any
+
+import numpy as _np
+
+from plugrad import autograd, contract, registry
+from plugrad.backends.creation import (
+    arange,
+    as_tensor,
+    empty,
+    empty_like,
+    eye,
+    from_numpy,
+    full,
+    full_like,
+    linspace,
+    ones,
+    ones_like,
+    tensor,
+    zeros,
+    zeros_like,
+)
+from plugrad.graph.grad_mode import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
+from plugrad.graph.tensor import Tensor
+from plugrad.registry import composite, elementwise, hookimpl, operator, ops, register
+
+__version__ = "0.1.0"
+
+float16 = half = _np.dtype("float16")
+float32 = float = _np.dtype("float32")
+float64 = double = _np.dtype("float64")
+complex64 = _np.dtype("complex64")
+complex128 = _np.dtype("complex128")
+int8 = _np.dtype("int8")
+int16 = short = _np.dtype("int16")
+int32 = int = _np.dtype("int32")
+int64 = long = _np.dtype("int64")
+uint8 = _np.dtype("uint8")
+bool = _np.dtype("bool")
+
+
+def is_tensor(value: Any) -> Any:
+    """Whether `value` is a Tensor."""
+    return isinstance(value, Tensor)
+
+
+def __getattr__(name: str) -> Any:
+    if name.startswith("_"):
+        raise AttributeError(f"module 'plugrad' has no attribute {name!r}")
+    if name in ("nn", "cli"):
+        import importlib
+
+        return importlib.import_module(f"plugrad.{name}")
+    found = registry.standard(name)
+    if found is None:
+        raise AttributeError(f"plugrad has no attribute and no standard operator named {name!r}")
+    globals()[name] = found
+    return found
+
+
+__all__ = [
+    "Tensor",
+    "arange",
+    "as_tensor",
+    "autograd",
+    "composite",
+    "contract",
+    "elementwise",
+    "empty",
+    "empty_like",
+    "enable_grad",
+    "eye",
+    "from_numpy",
+    "full",
+    "full_like",
+    "hookimpl",
+    "is_grad_enabled",
+    "is_tensor",
+    "linspace",
+    "no_grad",
+    "ones",
+    "ones_like",
+    "operator",
+    "ops",
+    "register",
+    "registry",
+    "set_grad_enabled",
+    "tensor",
+    "zeros",
+    "zeros_like",
+]

@@ -1,0 +1,178 @@
+"""Backends: what the graph needs from an array library, as roles.
+
+(a) The core names what it needs done to raw arrays (`add`, `sum_to`, `cast`, …); a backend does it. Nothing
+    here or in the engine imports an array library.
+(b) A backend is chosen by the type of the array, once, when a tensor is built; later calls go through
+    the tensor's own reference.
+(c) `Meta` is shape, dtype and device of a tensor. It is immutable and shared: an elementwise operator on
+    operands of one shape gives its result the operand's Meta, so that a comparison is mostly one of pointers.
+"""
+
+cdef dict array_types = {}
+cdef list _backends = []
+
+
+cdef class Meta:
+    """Shape, dtype and device of a tensor.
+
+    Attributes
+    ----------
+    shape : tuple of int
+    dtype : numpy.dtype
+    device : str
+    ndim : int
+    """
+
+    def __init__(self, tuple shape, object dtype, Backend backend, int kind):
+        self.shape = shape
+        self.dtype = dtype
+        self.backend = backend
+        self.kind = kind
+
+    @property
+    def device(self):
+        return self.backend.name
+
+    @property
+    def ndim(self):
+        return len(self.shape)
+
+    @property
+    def is_floating_point(self):
+        return self.kind == FLOATING
+
+    def numel(self):
+        """Number of elements."""
+        cdef Py_ssize_t n = 1
+        for length in self.shape:
+            n *= length
+        return n
+
+    def __eq__(self, other):
+        return isinstance(other, Meta) and same_meta(self, <Meta>other)
+
+    def __hash__(self):
+        return hash((self.shape, self.dtype, self.backend.name))
+
+    def __repr__(self):
+        return f"Meta(shape={self.shape}, dtype={self.dtype}, device={self.backend.name!r})"
+
+
+cdef bint same_meta(Meta a, Meta b) except -1:
+    if a is b:
+        return True
+    return a.backend is b.backend and (a.dtype is b.dtype or a.dtype == b.dtype) and a.shape == b.shape
+
+
+cdef class Backend:
+    """What the graph asks of an array library. A backend overrides every method.
+
+    Attributes
+    ----------
+    name : str
+        The device, for example ``"cpu"``.
+    index : int
+        The position in every operator's table of kernels.
+    """
+
+    def __init__(self, str name):
+        self.name = name
+        self.index = len(_backends)
+        _backends.append(self)
+
+    def __repr__(self):
+        return f"<backend {self.name!r}>"
+
+    cdef Meta meta(self, object array):
+        raise NotImplementedError(f"backend {self.name!r} does not say an array's shape and dtype")
+
+    cdef Meta describe(self, tuple shape, object dtype):
+        """The Meta of an array that is not there yet."""
+        raise NotImplementedError(f"backend {self.name!r} does not describe arrays")
+
+    cdef bint fits(self, object array, Meta meta) except -1:
+        """Whether `array` is an array of this backend with that shape and dtype."""
+        return same_meta(self.meta(array), meta)
+
+    cdef object adopt(self, object result):
+        """A kernel's result as an array of this backend (a scalar becomes a 0-d array)."""
+        return result
+
+    cdef bint sole(self, object array) except -1:
+        """Whether `array` owns its memory and may be written: nobody else's view can see it."""
+        return False
+
+    cdef object add(self, object a, object b):
+        raise NotImplementedError(f"backend {self.name!r} has no add")
+
+    cdef int add_into(self, object a, object b) except -1:
+        raise NotImplementedError(f"backend {self.name!r} has no add_into")
+
+    cdef object sum_to(self, object array, tuple shape):
+        raise NotImplementedError(f"backend {self.name!r} has no sum_to")
+
+    cdef object cast(self, object array, object dtype):
+        raise NotImplementedError(f"backend {self.name!r} has no cast")
+
+    cdef object full(self, Meta meta, object value):
+        raise NotImplementedError(f"backend {self.name!r} has no full")
+
+    cdef object copy(self, object array):
+        raise NotImplementedError(f"backend {self.name!r} has no copy")
+
+    cdef object copy_like(self, object array, object like):
+        """A copy of `array` laid out like `like` when that is dense, else in C order."""
+        return self.copy(array)
+
+    cdef bint same_layout(self, object a, object b) except -1:
+        """Whether `copy_like(a, b)` would have the layout that `a` has already."""
+        return True
+
+    # What dispatch asks when operands differ; Python methods, because that path is not hot.
+
+    def result_dtype(self, list dtypes, list numbers, bint floating):
+        """The dtype that operands of `dtypes` and the Python `numbers` promote to."""
+        raise NotImplementedError(f"backend {self.name!r} has no promotion rules")
+
+    def kernel(self, function):
+        """A callable on arrays as a Kernel of this backend."""
+        raise NotImplementedError(f"backend {self.name!r} takes no kernels")
+
+    def to_numpy(self, array):
+        raise NotImplementedError(f"backend {self.name!r} cannot bring an array to NumPy")
+
+
+cdef Backend backend_of(object array):
+    """The backend of an array; None when no backend claims its type."""
+    cdef object found = array_types.get(type(array))
+    if found is None:
+        for base in type(array).__mro__:
+            found = array_types.get(base)
+            if found is not None:
+                break
+    return <Backend>found
+
+
+def register_array_type(type array_type, Backend backend):
+    """Say that arrays of this type (and of its subclasses) live on `backend`."""
+    array_types[array_type] = backend
+
+
+def backend_named(str name):
+    """The backend of a device name.
+
+    Raises
+    ------
+    ValueError
+        No backend has that name; the message lists those that exist.
+    """
+    for backend in _backends:
+        if backend.name == name:
+            return backend
+    known = ", ".join(repr(backend.name) for backend in _backends) or "none"
+    raise ValueError(f"no backend is named {name!r}; known: {known}")
+
+
+def backends():
+    """All backends, in the order in which they were made."""
+    return tuple(_backends)

@@ -1,0 +1,4 @@
+from plugrad.graph.op cimport Op
+
+cdef class CustomOp(Op):
+    pass

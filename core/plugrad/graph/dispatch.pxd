@@ -1,0 +1,9 @@
+from plugrad.graph.node cimport Node
+from plugrad.graph.op cimport Op
+
+cdef bint is_operand(object value)
+cdef object apply1(Op op, object a)
+cdef object apply2(Op op, object a, object b)
+cdef object dispatch(Op op, list inputs, tuple constants)
+cdef int connect(Op op, Node node, list inputs, tuple constants) except -1
+cdef int complete(Op op, Node node, list outs) except -1

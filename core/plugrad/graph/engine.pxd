@@ -1,0 +1,12 @@
+from plugrad.graph.node cimport Node
+from plugrad.graph.tensor cimport Tensor
+
+cdef class Run:
+    cdef long long id
+    cdef bint keep
+    cdef bint create
+    cdef bint accumulate
+    cdef set wanted
+    cdef dict captures
+    cdef dict side
+    cdef list heap

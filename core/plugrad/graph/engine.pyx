@@ -1,0 +1,643 @@
+"""The engine: runs a graph backward.
+
+(a) Nodes are taken from a heap, largest sequence number first. An edge always leads to a smaller number, so
+    when a node is taken every gradient that it will ever get in this run has arrived. No recursion.
+(b) A leaf without hooks accumulates as soon as a gradient reaches it. One with hooks, or whose gradient the
+    caller asked for, waits in the heap (number 0, so last) until the sum is complete.
+(c) Pending gradients belong to a run: a slot on the node, tagged with the run's number, or the run's side
+    table when another run (nested in a hook, or on another thread) has the slot.
+(d) A buffer is added to in place only when the engine alone owns it: Tensor and array have one reference
+    each, the array owns its memory. Nothing handed in or kept by a rule is ever written.
+"""
+from cpython.exc cimport PyErr_CheckSignals
+from cpython.object cimport PyObject
+
+import threading
+
+from plugrad.graph.backend cimport Backend, Meta, same_meta
+from plugrad.graph.grad_mode cimport set_recording
+from plugrad.graph.node cimport Leaf, Node, edge_node, edge_nr, output_meta, track
+from plugrad.graph.op cimport Op
+from plugrad.graph.roles cimport ADD, CAST, COPY, SUM_TO, target_of
+from plugrad.graph.tensor cimport Tensor, bump, make, wrap
+
+from plugrad.graph.hooks import Hooks
+
+cdef extern from "Python.h":
+    Py_ssize_t Py_REFCNT(PyObject *)
+
+cdef extern from *:
+    """
+    #if defined(_MSC_VER)
+    #define PLUGRAD_THREAD_LOCAL __declspec(thread)
+    #else
+    #define PLUGRAD_THREAD_LOCAL __thread
+    #endif
+    static PLUGRAD_THREAD_LOCAL int plugrad_depth = 0;
+    static long long plugrad_runs = 0;
+    """
+    int plugrad_depth
+    long long plugrad_runs
+
+# Leaves share a few locks: one each would cost memory for what is contended only in multi-threaded programs.
+cdef tuple _locks = tuple([threading.Lock() for _ in range(16)])
+
+
+cdef class Run:
+    """One backward pass."""
+
+
+# ---- the public entries ------------------------------------------------------------------------------------
+
+def backward(tensors, gradients=None, retain_graph=None, bint create_graph=False, inputs=None):
+    """Accumulate gradients of `tensors` into leaves; see ``Tensor.backward``."""
+    roots = as_tensors(tensors, "tensors")
+    cdef Run run = new_run(retain_graph, create_graph)
+    run.accumulate = True
+    if inputs is not None:
+        targets = as_tensors(inputs, "inputs")
+        if not targets:
+            raise RuntimeError("backward() got an empty list of inputs")
+        for target in targets:
+            if (<Tensor>target).fn is None:
+                raise RuntimeError("backward(): one of the inputs does not require grad")
+        found = capture(run, roots, seeds_of(roots, gradients, "backward()"), targets)
+        for target, grad in zip(targets, found):
+            if grad is not None:
+                add_to_grad(run, <Tensor>target, <Tensor>grad)
+        return
+    execute(run, roots, seeds_of(roots, gradients, "backward()"))
+
+
+def grad(outputs, inputs, grad_outputs=None, retain_graph=None, bint create_graph=False,
+         allow_unused=None, bint materialize_grads=False):
+    """The gradients of `outputs` with respect to `inputs`; see ``plugrad.autograd.grad``."""
+    roots = as_tensors(outputs, "outputs")
+    targets = as_tensors(inputs, "inputs")
+    if materialize_grads and allow_unused is False:
+        raise ValueError("grad(): materialize_grads needs allow_unused, which was set to False")
+    for i, target in enumerate(targets):
+        if (<Tensor>target).fn is None:
+            raise RuntimeError(f"grad(): input {i} (shape {target.shape}) does not require grad")
+    cdef Run run = new_run(retain_graph, create_graph)
+    found = capture(run, roots, seeds_of(roots, grad_outputs, "grad()"), targets)
+    for i, target in enumerate(targets):
+        if found[i] is not None:
+            continue
+        if materialize_grads:
+            meta = (<Tensor>target).meta
+            found[i] = zeros(meta)
+        elif not allow_unused:
+            raise RuntimeError(
+                f"grad(): input {i} (shape {target.shape}) is not used in the graph of the outputs; "
+                "allow_unused=True returns None for it"
+            )
+    return tuple(found)
+
+
+def running():
+    """Whether a backward pass is in progress on this thread."""
+    return plugrad_depth > 0
+
+
+def hooks_of(Node node):
+    """The hooks of a node, made on first use; the collector sees the node from then on."""
+    if node.hooks is None:
+        node.hooks = Hooks()
+        track(node)
+    return node.hooks
+
+
+# ---- setting up --------------------------------------------------------------------------------------------
+
+cdef Run new_run(object retain_graph, bint create_graph):
+    global plugrad_runs
+    cdef Run run = Run.__new__(Run)
+    plugrad_runs += 1
+    run.id = plugrad_runs
+    run.create = create_graph
+    run.keep = create_graph if retain_graph is None else bool(retain_graph)
+    run.heap = []
+    return run
+
+
+cdef list as_tensors(object value, str what):
+    cdef list items = [value] if isinstance(value, Tensor) else list(value)
+    for item in items:
+        if not isinstance(item, Tensor):
+            raise TypeError(f"{what} must be Tensors, got {type(item).__name__}")
+    return items
+
+
+cdef list seeds_of(list roots, object given, str where):
+    """The gradient to start from, per root."""
+    cdef Tensor root
+    cdef list seeds = []
+    if given is None or isinstance(given, Tensor) or not isinstance(given, (list, tuple)):
+        given = [given] if len(roots) == 1 or given is not None else [None] * len(roots)
+    if len(given) != len(roots):
+        raise RuntimeError(f"{where}: {len(roots)} tensors but {len(given)} gradients were given")
+    for i in range(len(roots)):
+        root = <Tensor>roots[i]
+        if root.fn is None:
+            raise RuntimeError(
+                f"{where}: the tensor (shape {root.meta.shape}) does not require grad and was not "
+                "computed from one that does: there is no graph to go back through"
+            )
+        seeds.append(one_seed(root, given[i], where))
+    return seeds
+
+
+cdef Tensor one_seed(Tensor root, object given, str where):
+    cdef Tensor seed
+    if given is None:
+        if root.meta.numel() != 1:
+            raise RuntimeError(
+                f"{where}: a gradient is implied only for a tensor with one element; this one has "
+                f"shape {root.meta.shape}: pass a gradient of that shape"
+            )
+        return make(root.meta.backend.full(root.meta, 1), root.meta)
+    seed = <Tensor>given if isinstance(given, Tensor) else wrap(given)
+    if seed is None:
+        raise TypeError(f"{where}: a gradient must be a Tensor, got {type(given).__name__}")
+    if seed.meta.shape != root.meta.shape:
+        raise RuntimeError(
+            f"{where}: the gradient has shape {seed.meta.shape}, the tensor has {root.meta.shape}"
+        )
+    if seed.meta.dtype != root.meta.dtype:
+        seed = target_of(CAST)(seed, dtype=root.meta.dtype)
+    return seed
+
+
+# ---- the loop ----------------------------------------------------------------------------------------------
+
+cdef int execute(Run run, list roots, list seeds) except -1:
+    global plugrad_depth
+    cdef bint before = set_recording(run.create)
+    cdef Tensor root
+    cdef Node node
+    cdef Py_ssize_t i, n
+    cdef unsigned int steps = 0
+    plugrad_depth += 1
+    try:
+        n = len(roots)
+        for i in range(n):
+            root = <Tensor>roots[i]
+            seed = seeds[i]
+            seeds[i] = None
+            deliver(run, root.fn, root.output_nr, <Tensor>seed)
+            seed = None
+        while len(run.heap) > 0:
+            node = pop(run.heap)
+            visit(run, node)
+            steps += 1
+            if steps & 63 == 0:
+                PyErr_CheckSignals()
+    finally:
+        plugrad_depth -= 1
+        set_recording(before)
+        for item in run.heap:  # empty unless an exception came through
+            node = <Node>item
+            if node.run == run.id:
+                node.pending = None
+                node.run = 0
+        run.heap = []
+        run.side = None
+    return 0
+
+
+cdef int visit(Run run, Node node) except -1:
+    """Run one node: its hooks, then its rule; send the results along the edges."""
+    cdef object pending = take(run, node)
+    cdef object needs, result
+    cdef Op op
+    if node.hooks is not None:
+        pending = run_tensor_hooks(run, node, pending)
+    if run.captures is not None:
+        note_captures(run, node, pending)
+    if node.is_leaf:
+        if run.accumulate:
+            accumulate(run, <Leaf>node, <Tensor>pending)
+        return 0
+    op = <Op>node.op
+    needs = op.needs_of(node, run.wanted)
+    if run.wanted is not None and not wants_any(node, run.wanted):
+        return 0
+    if node.freed and op.saves:
+        raise RuntimeError(
+            f"backward went through {node.name()} a second time, but the values it saved were already "
+            "freed by the first; pass retain_graph=True to the first backward to keep them"
+        )
+    if node.metas is not None:
+        pending = tuple(op.complete_grads(node, <list>pending))
+    if node.hooks is not None:
+        pending = run_pre_hooks(node, pending)
+    result = op.gradients(node, pending, needs, run.create)
+    if node.hooks is not None:
+        result = run_post_hooks(node, result, pending)
+    pending = None
+    if not run.keep:
+        op.forget(node)
+    send(run, op, node, result)
+    return 0
+
+
+cdef bint wants_any(Node node, set wanted):
+    cdef Py_ssize_t i
+    cdef Node edge
+    for i in range(node.n_inputs):
+        edge = edge_node(node, i)
+        if edge is not None and id(edge) in wanted:
+            return True
+    return False
+
+
+cdef int send(Run run, Op op, Node node, object result) except -1:
+    """Check what a rule returned and deliver it. `result` must be the caller's last reference."""
+    cdef Py_ssize_t i, n = node.n_inputs
+    cdef list grads
+    cdef Node edge
+    if result is None or isinstance(result, Tensor):
+        if n != 1 and not (n == 0 and result is None):
+            raise wrong_count(op, n, 1)
+        grads = [result]
+    elif isinstance(result, (tuple, list)):
+        if len(result) != n:
+            raise wrong_count(op, n, len(result))
+        grads = list(result)
+    else:
+        raise TypeError(
+            f"backward of {op.name} must return Tensors or None, one per input, "
+            f"got {type(result).__name__}"
+        )
+    result = None
+    for i in range(n):
+        edge = edge_node(node, i)
+        grad = grads[i]
+        grads[i] = None
+        if grad is None or edge is None or (run.wanted is not None and id(edge) not in run.wanted):
+            continue
+        if not isinstance(grad, Tensor):
+            raise TypeError(
+                f"backward of {op.name} returned {type(grad).__name__} as the gradient of input {i}; "
+                "expected a Tensor or None"
+            )
+        if (<Tensor>grad).meta is not edge.meta or edge.metas is not None:
+            grad = fit(run, op, i, <Tensor>grad, output_meta(edge, edge_nr(node, i)))
+        deliver(run, edge, edge_nr(node, i), <Tensor>grad)
+        grad = None
+    return 0
+
+
+cdef object wrong_count(Op op, Py_ssize_t expected, Py_ssize_t got):
+    return RuntimeError(
+        f"backward of {op.name} returned {got} gradient{'' if got == 1 else 's'}, "
+        f"expected {expected} (one per input, None where there is none)"
+    )
+
+
+cdef Tensor fit(Run run, Op op, Py_ssize_t i, Tensor grad, Meta meta):
+    """Bring a gradient to the shape and dtype of the tensor it belongs to, or refuse it."""
+    cdef Backend backend = meta.backend
+    if same_meta(grad.meta, meta):
+        return grad
+    if grad.meta.backend is not backend:
+        raise RuntimeError(
+            f"backward of {op.name} returned a gradient on {grad.meta.backend.name!r} for input {i}, "
+            f"which is on {backend.name!r}"
+        )
+    if grad.meta.shape != meta.shape:
+        if not op.elementwise or not sums_to(grad.meta.shape, meta.shape):
+            raise RuntimeError(
+                f"backward of {op.name} returned a gradient of shape {grad.meta.shape} for input {i}, "
+                f"which has shape {meta.shape}"
+            )
+        if run.create:
+            grad = target_of(SUM_TO)(grad, shape=meta.shape)
+        else:
+            array = backend.sum_to(grad._array, meta.shape)
+            grad = make(array, backend.meta(array))
+    if grad.meta.dtype != meta.dtype:
+        if run.create:
+            grad = target_of(CAST)(grad, dtype=meta.dtype)
+        else:
+            grad = make(backend.cast(grad._array, meta.dtype), meta)
+    return grad
+
+
+cdef bint sums_to(tuple big, tuple small):
+    """Whether broadcasting `small` gives `big`."""
+    cdef Py_ssize_t added = len(big) - len(small)
+    cdef Py_ssize_t i
+    if added < 0:
+        return False
+    for i in range(len(small)):
+        if small[i] != big[added + i] and small[i] != 1:
+            return False
+    return True
+
+
+# ---- pending gradients -------------------------------------------------------------------------------------
+
+cdef int deliver(Run run, Node node, int nr, Tensor grad) except -1:
+    """A gradient has arrived at output `nr` of a node."""
+    cdef object pending
+    if node.is_leaf and node.hooks is None and run.captures is None:
+        return accumulate(run, <Leaf>node, grad)
+    if node.run == run.id:
+        if node.metas is None:
+            combine_pending(run, node, grad)
+        else:
+            pending = node.pending
+            put(run, <list>pending, nr, grad)
+        return 0
+    if node.run == 0:
+        node.run = run.id
+        if node.metas is None:
+            node.pending = grad
+        else:
+            node.pending = [None] * len(node.metas)
+            (<list>node.pending)[nr] = grad
+        push(run.heap, node)
+        return 0
+    # Another run, nested or on another thread, has the slot.
+    if run.side is None:
+        run.side = {}
+    if id(node) not in run.side:
+        run.side[id(node)] = [None] * (1 if node.metas is None else len(node.metas))
+        push(run.heap, node)
+    put(run, <list>run.side[id(node)], nr, grad)
+    return 0
+
+
+cdef object take(Run run, Node node):
+    """The pending gradient of a node (a list where it has several outputs); the slot is free again."""
+    cdef object pending
+    if node.run == run.id:
+        pending = node.pending
+        node.pending = None
+        node.run = 0
+        return pending
+    pending = run.side.pop(id(node))
+    return pending[0] if node.metas is None else pending
+
+
+cdef int combine_pending(Run run, Node node, Tensor grad) except -1:
+    cdef PyObject *old = <PyObject *>node.pending
+    if not run.create and owned(old, 1):
+        (<Tensor>node.pending).meta.backend.add_into((<Tensor>node.pending)._array, grad._array)
+    else:
+        node.pending = total(run, <Tensor>node.pending, grad)
+    return 0
+
+
+cdef int put(Run run, list pending, int nr, Tensor grad) except -1:
+    if pending[nr] is None:
+        pending[nr] = grad
+    else:
+        pending[nr] = total(run, <Tensor>pending[nr], grad)
+    return 0
+
+
+cdef Tensor total(Run run, Tensor a, Tensor b):
+    if run.create:
+        return target_of(ADD)(a, b)
+    return make(a.meta.backend.add(a._array, b._array), a.meta)
+
+
+cdef bint owned(PyObject *grad, Py_ssize_t references) except -1:
+    """Whether the engine's references are the only ones to a gradient and to its buffer."""
+    cdef PyObject *array
+    if Py_REFCNT(grad) != references:
+        return False
+    array = <PyObject *>(<Tensor>grad)._array
+    return Py_REFCNT(array) == 1 and (<Tensor>grad).meta.backend.sole(<object>array)
+
+
+cdef Tensor zeros(Meta meta):
+    return make(meta.backend.full(meta, 0), meta)
+
+
+# ---- leaves ------------------------------------------------------------------------------------------------
+
+cdef int accumulate(Run run, Leaf leaf, Tensor grad) except -1:
+    cdef object found = leaf.tensor_ref()
+    if found is None:
+        return 0
+    add_to_grad(run, <Tensor>found, grad)
+    if leaf.hooks is not None:
+        for hook in list(leaf.hooks.post_accumulate.values()):
+            hook(found)
+    return 0
+
+
+cdef int add_to_grad(Run run, Tensor tensor, Tensor grad) except -1:
+    """tensor.grad += grad, where the first gradient is kept by reference when nobody else has it."""
+    cdef Backend backend = tensor.meta.backend
+    cdef object lock = _locks[(<size_t><PyObject *>tensor >> 5) & 15]
+    cdef Tensor old
+    # The callers' references: the parameter here and one in the frame above, both borrowed from one owner.
+    if not lock.acquire(False):
+        lock.acquire()
+    try:
+        if tensor._grad is None:
+            tensor._grad = first_grad(run, tensor, grad)
+        elif run.create:
+            tensor._grad = target_of(ADD)(tensor._grad, grad)
+        else:
+            old = <Tensor>tensor._grad
+            backend.add_into(old._array, grad._array)
+            bump(old)
+    finally:
+        lock.release()
+    return 0
+
+
+cdef Tensor first_grad(Run run, Tensor tensor, Tensor grad):
+    cdef Backend backend = tensor.meta.backend
+    if run.create:
+        return grad if owned(<PyObject *>grad, 1) else target_of(COPY)(grad)
+    if (
+        owned(<PyObject *>grad, 1)
+        and type(grad) is Tensor
+        and grad.fn is None
+        and backend.same_layout(grad._array, tensor._array)
+    ):
+        return grad
+    return make(backend.copy_like(grad._array, tensor._array), tensor.meta)
+
+
+# ---- partial runs ------------------------------------------------------------------------------------------
+
+cdef list capture(Run run, list roots, list seeds, list targets):
+    """Run only what leads to `targets` and return their gradients."""
+    cdef Tensor target
+    run.captures = {}
+    for item in targets:
+        target = <Tensor>item
+        run.captures[(id(target.fn), target.output_nr)] = None
+    run.wanted = leading_to(roots, targets)
+    cdef list live_roots = [], live_seeds = []
+    for root, seed in zip(roots, seeds):
+        if id((<Tensor>root).fn) in run.wanted:
+            live_roots.append(root)
+            live_seeds.append(seed)
+    seeds.clear()
+    seed = None
+    cdef bint accumulating = run.accumulate
+    run.accumulate = False
+    execute(run, live_roots, live_seeds)
+    run.accumulate = accumulating
+    return [run.captures[(id((<Tensor>t).fn), (<Tensor>t).output_nr)] for t in targets]
+
+
+cdef set leading_to(list roots, list targets):
+    """Ids of the nodes from which a target can be reached, targets included."""
+    cdef set wanted = {id((<Tensor>t).fn) for t in targets}
+    cdef set seen = set()
+    cdef list stack = [(<Tensor>root).fn for root in roots]
+    cdef list order = []
+    cdef Node node, edge
+    cdef Py_ssize_t i
+    while stack:
+        node = <Node>stack.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        order.append(node)
+        for i in range(node.n_inputs):
+            edge = edge_node(node, i)
+            if edge is not None and id(edge) not in seen:
+                stack.append(edge)
+    order.sort(key=sequence_number)  # edges lead to smaller numbers: producers come first
+    for item in order:
+        node = <Node>item
+        if id(node) in wanted:
+            continue
+        if wants_any(node, wanted):
+            wanted.add(id(node))
+    return wanted
+
+
+def sequence_number(Node node):
+    """The key nodes are sorted by."""
+    return node.seq
+
+
+cdef int note_captures(Run run, Node node, object pending) except -1:
+    cdef Py_ssize_t i
+    if node.metas is None:
+        if (id(node), 0) in run.captures:
+            run.captures[(id(node), 0)] = captured(run, pending)
+        return 0
+    for i in range(len(node.metas)):
+        if (id(node), i) in run.captures:
+            run.captures[(id(node), i)] = captured(run, pending[i])
+    return 0
+
+
+cdef object captured(Run run, object grad):
+    """What the caller gets is a buffer of its own."""
+    cdef Tensor tensor
+    if grad is None:
+        return None
+    tensor = <Tensor>grad
+    if run.create:
+        return tensor
+    return make(tensor.meta.backend.copy(tensor._array), tensor.meta)
+
+
+# ---- hooks -------------------------------------------------------------------------------------------------
+
+cdef object run_tensor_hooks(Run run, Node node, object pending):
+    cdef Py_ssize_t i
+    if node.metas is None:
+        return hook_output(run, node, 0, pending)
+    for i in range(len(node.metas)):
+        if (<list>pending)[i] is not None:
+            (<list>pending)[i] = hook_output(run, node, i, (<list>pending)[i])
+    return pending
+
+
+cdef object hook_output(Run run, Node node, int nr, object grad):
+    cdef Tensor tensor
+    for hook in node.hooks.for_output(nr):
+        grad = replaced(node, hook, hook(grad), grad)
+    for reference in node.hooks.retained.get(nr, ()):
+        found = reference()
+        if found is not None:
+            add_to_grad(run, <Tensor>found, <Tensor>grad)
+    return grad
+
+
+cdef object replaced(Node node, object hook, object returned, object grad):
+    """What a tensor hook returned in place of the gradient."""
+    if returned is None:
+        return grad
+    if not isinstance(returned, Tensor):
+        raise TypeError(
+            f"a gradient hook on {node.name()} returned {type(returned).__name__}; expected a Tensor or None"
+        )
+    if not same_meta((<Tensor>returned).meta, (<Tensor>grad).meta):
+        raise RuntimeError(
+            f"a gradient hook on {node.name()} returned {(<Tensor>returned).meta}; "
+            f"expected {(<Tensor>grad).meta}"
+        )
+    return returned
+
+
+cdef object run_pre_hooks(Node node, object pending):
+    for hook in list(node.hooks.pre.values()):
+        grads = pending if isinstance(pending, tuple) else (pending,)
+        returned = hook(grads)
+        if returned is not None:
+            returned = (returned,) if isinstance(returned, Tensor) else tuple(returned)
+            pending = returned if isinstance(pending, tuple) else returned[0]
+    return pending
+
+
+cdef object run_post_hooks(Node node, object result, object pending):
+    cdef tuple grads = pending if isinstance(pending, tuple) else (pending,)
+    for hook in list(node.hooks.post.values()):
+        inputs = tuple(result) if isinstance(result, (tuple, list)) else (result,)
+        returned = hook(inputs, grads)
+        if returned is not None:
+            result = (returned,) if isinstance(returned, Tensor) else tuple(returned)
+    return result
+
+
+# ---- the heap: largest sequence number first ---------------------------------------------------------------
+
+cdef int push(list heap, Node node) except -1:
+    cdef Py_ssize_t i, parent
+    heap.append(node)
+    i = len(heap) - 1
+    while i > 0:
+        parent = (i - 1) >> 1
+        if (<Node>heap[parent]).seq >= node.seq:
+            break
+        heap[i] = heap[parent]
+        i = parent
+    heap[i] = node
+    return 0
+
+
+cdef Node pop(list heap):
+    cdef Node last = <Node>heap.pop()
+    cdef Node top
+    cdef Py_ssize_t i = 0, child, n = len(heap)
+    if n == 0:
+        return last
+    top = <Node>heap[0]
+    while True:
+        child = 2 * i + 1
+        if child >= n:
+            break
+        if child + 1 < n and (<Node>heap[child + 1]).seq > (<Node>heap[child]).seq:
+            child += 1
+        if (<Node>heap[child]).seq <= last.seq:
+            break
+        heap[i] = heap[child]
+        i = child
+    heap[i] = last
+    return top

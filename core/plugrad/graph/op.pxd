@@ -1,0 +1,62 @@
+from plugrad.graph.node cimport Node
+
+cdef enum:
+    UNVERIFIED_STATE = 0
+    VERIFYING_STATE = 1
+    READY_STATE = 2
+    REFUSED_STATE = 3
+
+cdef class Kernel:
+    cdef readonly object function
+    cdef object call1(self, object a)
+    cdef object call2(self, object a, object b)
+    cdef object call(self, tuple args, tuple kwnames)
+
+cdef class RulePlan:
+    cdef readonly object function
+    cdef readonly tuple plan
+    cdef int n_args
+    cdef int kinds[32]
+    cdef int slots[32]
+
+cdef class Op:
+    cdef readonly str name
+    cdef public int state
+    cdef bint differentiable
+    cdef public bint once_differentiable
+    cdef bint elementwise
+    cdef bint simple
+    cdef bint variadic
+    cdef bint uses_like
+    cdef bint uses_constants
+    cdef int n_inputs
+    cdef int n_outputs
+    cdef int view_of
+    cdef int kinds_allowed
+    cdef object out_dtype
+    cdef list kernels
+    cdef RulePlan rule_plan
+    cdef RulePlan kernel_plan
+    cdef Kernel fused
+    cdef list saves
+    cdef list needs_cache
+    cdef object needs_type
+    cdef object like_type
+    cdef tuple inputs
+    cdef tuple optional
+    cdef tuple outputs
+    cdef tuple nondifferentiable_outputs
+    cdef tuple allowed
+    cdef tuple joined
+    cdef tuple constants
+    cdef tuple default_constants
+    cdef tuple mutates
+    cdef dict defaults
+    cdef object needs_of(self, Node node, set wanted)
+    cdef object gradients(self, Node node, object grad, object needs, bint record)
+    cdef list complete_grads(self, Node node, list pending)
+    cdef int forget(self, Node node) except -1
+
+cdef object ensure_ready(Op op)
+cdef bint observing() noexcept
+cdef int notify(Op op) except -1

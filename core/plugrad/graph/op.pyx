@@ -1,0 +1,571 @@
+"""Op: what the graph knows of an operator — its kernels, its rule, and what the rule wants saved.
+
+(a) The registry fills an Op in from a declaration; the core never looks into one by name.
+(b) A rule is any callable from Tensors to Tensors. What it is passed was settled when it was
+    declared: a plan with one (kind, index) per parameter, so running it is one vectorcall.
+(c) An Op is called only when its state is READY. Every other state goes through `resolve()`, which the
+    registry overrides: one integer is compared per call, and nothing can be called around the check.
+"""
+from collections import namedtuple
+
+from cpython.object cimport PyObject
+from cpython.ref cimport Py_INCREF, Py_XDECREF
+
+from plugrad.graph.backend cimport BOOL, COMPLEX, FLOATING, INTEGER, OTHER, Backend, Meta
+from plugrad.graph.dispatch cimport apply1, apply2, dispatch
+from plugrad.graph.grad_mode cimport set_recording
+from plugrad.graph.node cimport (
+    Counter, Edge, Saved, edge_node, edge_nr, new_node, number_node, release
+)
+from plugrad.graph.tensor cimport Tensor, make
+
+from plugrad.graph.backend import backend_named, backends
+
+cdef extern from "Python.h":
+    object PyObject_Vectorcall(object function, PyObject **args, size_t n, PyObject *names)
+
+cdef extern from *:
+    """
+    static PyObject **plugrad_items(PyObject *items) { return ((PyTupleObject *)items)->ob_item; }
+    """
+    PyObject **plugrad_items(PyObject *)
+
+UNVERIFIED = UNVERIFIED_STATE
+VERIFYING = VERIFYING_STATE
+READY = READY_STATE
+REFUSED = REFUSED_STATE
+
+cdef dict _kinds_of_class = {
+    "floating": FLOATING,
+    "complex": FLOATING | COMPLEX,
+    "numeric": BOOL | INTEGER | FLOATING | COMPLEX,
+    "integer": INTEGER,
+    "bool": BOOL,
+    "any": BOOL | INTEGER | FLOATING | COMPLEX | OTHER,
+}
+
+cdef enum ArgKind:
+    GRAD, INPUT, OUTPUT, CONSTANT, NEEDS, LIKE
+
+cdef dict _arg_kinds = {
+    "grad": GRAD, "input": INPUT, "output": OUTPUT, "constant": CONSTANT, "needs": NEEDS, "like": LIKE,
+}
+
+cdef list _observers = []
+
+
+cdef class Kernel:
+    """A function on raw arrays, called ``f(*arrays, **constants)``.
+
+    Subclasses in Cython override ``call1`` and ``call2``; Python numbers may stand in for arrays there.
+    """
+
+    def __init__(self, function):
+        if not callable(function):
+            raise TypeError(f"a kernel must be callable, got {type(function).__name__}")
+        self.function = function
+
+    def __call__(self, *args, **constants):
+        return self.call(args + tuple(constants.values()), tuple(constants))
+
+    cdef object call1(self, object a):
+        return self.call((a,), ())
+
+    cdef object call2(self, object a, object b):
+        return self.call((a, b), ())
+
+    cdef object call(self, tuple args, tuple kwnames):
+        return vectorcall(self.function, args, kwnames)
+
+
+cdef object vectorcall(object function, tuple args, tuple kwnames):
+    """``function(*args)`` where the last arguments go by the names in `kwnames`."""
+    cdef size_t n = len(args) - len(kwnames)
+    if len(args) == 0:
+        return function()
+    return PyObject_Vectorcall(
+        function, plugrad_items(<PyObject *>args), n, <PyObject *>kwnames if kwnames else NULL
+    )
+
+
+cdef class RulePlan:
+    """A rule and, for each of its parameters, where the argument comes from."""
+
+    def __init__(self, function, tuple plan, list saves):
+        """`saves` is the operator's list of saved things, extended by what this rule names."""
+        if len(plan) > 32:
+            raise ValueError(f"a rule takes at most 32 parameters, got {len(plan)}")
+        self.function = function
+        self.plan = plan
+        self.n_args = len(plan)
+        for i, (kind, index) in enumerate(plan):
+            self.kinds[i] = _arg_kinds[kind]
+            self.slots[i] = index
+            if kind == "input" or kind == "output":
+                code = index if kind == "input" else -1 - index
+                if code not in saves:
+                    saves.append(code)
+                self.slots[i] = saves.index(code)
+
+
+cdef class Op:
+    """An operator as the graph sees it.
+
+    Attributes
+    ----------
+    name : str
+        ``namespace::name``.
+    state : int
+        UNVERIFIED, VERIFYING, READY or REFUSED; only a READY operator runs without asking `resolve`.
+    """
+
+    def __init__(self, str name):
+        self.name = name
+        self.state = UNVERIFIED_STATE
+        self.kernels = []
+        self.saves = []
+        self.needs_cache = []
+        self.view_of = -1
+        self.n_outputs = 1
+        self.mutates = ()
+        self.constants = ()
+        self.default_constants = ()
+        self.inputs = ()
+
+    def _define(self, schema):
+        """Take over a declaration's schema (see ``plugrad.registry.schema.Schema``)."""
+        self.inputs = schema.inputs
+        self.optional = schema.optional
+        self.variadic = schema.variadic
+        self.n_inputs = len(schema.inputs)
+        self.constants = schema.constants
+        self.defaults = dict(schema.defaults)
+        self.default_constants = None
+        if all(name in self.defaults for name in schema.constants):
+            self.default_constants = tuple(self.defaults[name] for name in schema.constants)
+        self.outputs = schema.outputs
+        self.n_outputs = len(schema.outputs)
+        self.nondifferentiable_outputs = schema.nondifferentiable
+        self.allowed = tuple(_kinds_of_class[name] for name in schema.dtypes)
+        self.joined = tuple(name not in ("integer", "bool") for name in schema.dtypes)
+        self.elementwise = schema.elementwise
+        self.out_dtype = schema.out_dtype
+        self.view_of = schema.view_of
+        self.mutates = schema.mutates
+        self.kinds_allowed = self.allowed[0] if self.allowed else 0
+        self.simple = (
+            schema.elementwise
+            and not schema.variadic
+            and not schema.constants
+            and self.n_outputs == 1
+            and not schema.mutates
+            and schema.view_of < 0
+            and schema.out_dtype is None
+            and not any(schema.optional)
+            and len(set(schema.dtypes)) == 1
+            and all(self.joined)
+        )
+        self.needs_type = namedtuple("Needs", schema.inputs)
+        self.like_type = namedtuple("Like", schema.inputs)
+        if not self.variadic and self.n_inputs <= 3:
+            self.needs_cache = [
+                self.needs_type(*(bool(mask >> i & 1) for i in range(self.n_inputs)))
+                for mask in range(1 << self.n_inputs)
+            ]
+
+    def _set_rule(self, function, tuple plan):
+        """The backward rule, and per parameter (kind, index)."""
+        self.rule_plan = RulePlan(function, plan, self.saves)
+        self.differentiable = True
+        self._note_uses(plan)
+
+    def _set_backward_kernel(self, function, tuple plan, str device="cpu"):
+        """A backward on arrays, used when nothing is recorded."""
+        self.kernel_plan = RulePlan(function, plan, self.saves)
+        self.fused = backend_named(device).kernel(function)
+        self._note_uses(plan)
+
+    def _note_uses(self, tuple plan):
+        for kind, _ in plan:
+            if kind == "like":
+                self.uses_like = True
+            elif kind == "constant":
+                self.uses_constants = True
+
+    def _set_kernel(self, str device, kernel):
+        """The forward on a device: a Kernel, or a callable that its backend makes one of."""
+        cdef Backend backend = backend_named(device)
+        if not isinstance(kernel, Kernel):
+            kernel = backend.kernel(kernel)
+        while len(self.kernels) <= backend.index:
+            self.kernels.append(None)
+        self.kernels[backend.index] = kernel
+
+    def _kernel(self, str device):
+        """The kernel that serves a device, or None."""
+        cdef Backend backend = backend_named(device)
+        return self.kernels[backend.index] if backend.index < len(self.kernels) else None
+
+    @property
+    def _devices(self):
+        """Names of the devices that have a kernel."""
+        return tuple(b.name for b in backends() if self._kernel(b.name) is not None)
+
+    @property
+    def _saved_names(self):
+        """What a node of this operator keeps, by name."""
+        return tuple(self.inputs[c] if c >= 0 else self.outputs[-1 - c] for c in self.saves)
+
+    def resolve(self):
+        """Make the operator callable or raise why it is not; the registry overrides this."""
+        raise RuntimeError(f"operator {self.name} was not verified and has no registry to ask")
+
+    def __call__(self, *args, **kwargs):
+        cdef Py_ssize_t n = len(args)
+        if not kwargs and not self.variadic and n == self.n_inputs and self.default_constants is not None:
+            if self.simple:
+                if n == 2:
+                    return apply2(self, args[0], args[1])
+                if n == 1:
+                    return apply1(self, args[0])
+            return dispatch(self, list(args), self.default_constants)
+        inputs, constants = self._bind(args, kwargs)
+        return dispatch(self, inputs, constants)
+
+    def _bind(self, tuple args, dict kwargs):
+        """Sort a call's arguments into tensors (flat) and constants (in order)."""
+        cdef Py_ssize_t fixed = self.n_inputs - 1 if self.variadic else self.n_inputs
+        cdef list inputs = list(args[:fixed])
+        cdef list rest = list(args[fixed:])
+        cdef dict left = dict(kwargs)
+        for name in self.inputs[len(inputs):fixed]:
+            if name in left:
+                inputs.append(left.pop(name))
+            elif self.optional[len(inputs)]:
+                inputs.append(None)
+            else:
+                raise TypeError(f"{self.name}: missing tensor argument {name!r}; {self._usage()}")
+        if self.variadic:
+            name = self.inputs[fixed]
+            if name in left:
+                items = left.pop(name)
+            elif rest and isinstance(rest[0], (list, tuple)):
+                items = rest.pop(0)
+            else:
+                items, rest = rest, []
+            inputs += list(items)
+        values = []
+        for name in self.constants:
+            if rest:
+                if name in left:
+                    raise TypeError(f"{self.name}: {name!r} was given twice; {self._usage()}")
+                value = rest.pop(0)
+            elif name in left:
+                value = left.pop(name)
+            elif name in self.defaults:
+                value = self.defaults[name]
+            else:
+                raise TypeError(f"{self.name}: missing argument {name!r}; {self._usage()}")
+            values.append(_constant(self, name, value))
+        if rest:
+            raise TypeError(
+                f"{self.name} takes {len(self.inputs) + len(self.constants)} arguments, "
+                f"got {len(args)}; {self._usage()}"
+            )
+        if left:
+            wrong = ", ".join(repr(name) for name in left)
+            raise TypeError(f"{self.name} has no argument {wrong}; {self._usage()}")
+        return inputs, tuple(values)
+
+    def _usage(self):
+        names = list(self.inputs)
+        if self.variadic:
+            names[-1] = "*" + names[-1]
+        if self.constants:
+            names += ["*"] if not self.variadic else []
+            names += [
+                f"{name}={self.defaults[name]!r}" if name in self.defaults else name
+                for name in self.constants
+            ]
+        return f"usage: {self.name}({', '.join(names)})"
+
+    # ---- running the rule ----
+
+    cdef object needs_of(self, Node node, set wanted):
+        """Which inputs want a gradient: edges that exist and, in a partial run, lead to `wanted` nodes."""
+        cdef Py_ssize_t i, fixed, mask = 0
+        cdef Node edge
+        if self.needs_cache and node.n_inputs <= 3:
+            for i in range(node.n_inputs):
+                edge = edge_node(node, i)
+                if edge is not None and (wanted is None or id(edge) in wanted):
+                    mask |= 1 << i
+            return self.needs_cache[mask]
+        flags = []
+        for i in range(node.n_inputs):
+            edge = edge_node(node, i)
+            flags.append(edge is not None and (wanted is None or id(edge) in wanted))
+        if not self.variadic:
+            return self.needs_type(*flags)
+        fixed = self.n_inputs - 1
+        return self.needs_type(*flags[:fixed], tuple(flags[fixed:]))
+
+    cdef object gradients(self, Node node, object grad, object needs, bint record):
+        """What the rule returns: a Tensor, None, or a sequence with one per input."""
+        if self.fused is not None and not record:
+            return run_fused(self, node, grad, needs)
+        if record and self.once_differentiable:
+            return run_once(self, node, grad, needs)
+        return run_plan(self, self.rule_plan, node, grad, needs, record)
+
+    cdef list complete_grads(self, Node node, list pending):
+        """Zeros for differentiable outputs that got no gradient."""
+        cdef Py_ssize_t i
+        cdef Meta meta
+        for i in range(len(pending)):
+            if pending[i] is None and not self.nondifferentiable_outputs[i]:
+                meta = <Meta>node.metas[i]
+                pending[i] = make(meta.backend.full(meta, 0), meta)
+        return pending
+
+    cdef int forget(self, Node node) except -1:
+        """Drop what the node kept for its rule."""
+        return release(node)
+
+
+cdef object run_plan(Op op, RulePlan plan, Node node, object grad, object needs, bint record):
+    cdef PyObject *args[32]
+    cdef object item
+    cdef int i, n = 0
+    cdef PyObject *result
+    try:
+        for i in range(plan.n_args):
+            if plan.kinds[i] == GRAD:
+                item = grad
+            elif plan.kinds[i] == INPUT or plan.kinds[i] == OUTPUT:
+                item = unpack(op, node, plan.slots[i], record)
+            elif plan.kinds[i] == CONSTANT:
+                item = node.constants[plan.slots[i]]
+            elif plan.kinds[i] == NEEDS:
+                item = needs
+            else:
+                item = node.input_metas
+            Py_INCREF(item)
+            args[i] = <PyObject *>item
+            n += 1
+        item = None
+        return PyObject_Vectorcall(plan.function, args, n, NULL)
+    finally:
+        for i in range(n):
+            Py_XDECREF(args[i])
+
+
+cdef object run_fused(Op op, Node node, object grad, object needs):
+    """The backward kernel on raw arrays; its results as Tensors."""
+    cdef RulePlan plan = op.kernel_plan
+    cdef list args = []
+    cdef object item
+    cdef Backend backend = node.meta.backend
+    cdef int i
+    for i in range(plan.n_args):
+        if plan.kinds[i] == GRAD:
+            item = _raw(grad)
+        elif plan.kinds[i] == INPUT or plan.kinds[i] == OUTPUT:
+            item = _raw(unpack(op, node, plan.slots[i], False))
+        elif plan.kinds[i] == CONSTANT:
+            item = node.constants[plan.slots[i]]
+        elif plan.kinds[i] == NEEDS:
+            item = needs
+        else:
+            item = node.input_metas
+        args.append(item)
+    result = op.fused.call(tuple(args), ())
+    if isinstance(result, (tuple, list)):
+        return [_tensor(backend, item) for item in result]
+    return _tensor(backend, result)
+
+
+# ---- once differentiable -----------------------------------------------------------------------------------
+
+cdef class _OnceOp(Op):
+    """Stands behind gradients that must not be differentiated again."""
+
+    cdef object needs_of(self, Node node, set wanted):
+        return None
+
+    cdef object gradients(self, Node node, object grad, object needs, bint record):
+        raise RuntimeError(
+            f"the backward of {self.name} is once_differentiable: its gradients cannot be differentiated"
+        )
+
+
+cdef object run_once(Op op, Node node, object grad, object needs):
+    """Run a rule that cannot be differentiated while gradients are recorded."""
+    set_recording(False)
+    try:
+        result = run_plan(op, op.rule_plan, node, grad, needs, False)
+    finally:
+        set_recording(True)
+    return sealed(op.name, node, result)
+
+
+def sealed(str name, Node node, result):
+    """Gradients of `node` whose own backward raises, whatever they are reached from."""
+    if isinstance(result, (tuple, list)):
+        return [sealed(name, node, item) for item in result]
+    if not isinstance(result, Tensor):
+        return result
+    cdef Tensor out = make((<Tensor>result)._array, (<Tensor>result).meta)
+    cdef Node barrier = new_node(_OnceOp(name))
+    cdef Py_ssize_t i
+    cdef Edge edge
+    barrier.meta = out.meta
+    barrier.n_inputs = node.n_inputs
+    barrier.edge0, barrier.nr0 = node.edge0, node.nr0
+    barrier.edge1, barrier.nr1 = node.edge1, node.nr1
+    if node.more_edges is not None:
+        more = []
+        for i in range(2, node.n_inputs):
+            edge = Edge.__new__(Edge)
+            edge.node = edge_node(node, i)
+            edge.nr = edge_nr(node, i)
+            more.append(edge)
+        barrier.more_edges = tuple(more)
+    number_node(barrier)
+    out.fn = barrier
+    out.needs_grad = True
+    return out
+
+
+cdef object _raw(object value):
+    if isinstance(value, Tensor):
+        return (<Tensor>value)._array
+    if isinstance(value, tuple):
+        return tuple([_raw(item) for item in value])
+    return value
+
+
+cdef object _tensor(Backend backend, object array):
+    if array is None:
+        return None
+    array = backend.adopt(array)
+    return make(array, backend.meta(array))
+
+
+cdef object unpack(Op op, Node node, int slot, bint record):
+    """A saved value as the rule sees it: a Tensor in its place in the graph, or a plain number."""
+    cdef Saved entry
+    cdef int code = op.saves[slot]
+    cdef Py_ssize_t i
+    cdef object found
+    if slot == 0:
+        found = node.saved0
+        if not isinstance(found, list):
+            return restore(node, found, node.counter0, node.version0, code, record)
+    elif slot == 1:
+        found = node.saved1
+        if not isinstance(found, list):
+            return restore(node, found, node.counter1, node.version1, code, record)
+    else:
+        found = node.more_saved[slot - 2]
+    if isinstance(found, list):
+        items = []
+        for i in range(len(<list>found)):
+            entry = <Saved>(<list>found)[i]
+            items.append(restore(node, entry.value, entry.counter, entry.version, code + i, record))
+        return tuple(items)
+    entry = <Saved>found
+    return restore(node, entry.value, entry.counter, entry.version, code, record)
+
+
+cdef object restore(
+    Node node, object value, Counter counter, Py_ssize_t version, int code, bint record
+):
+    cdef Tensor tensor
+    cdef Node edge
+    cdef Meta meta = node.meta
+    if counter is None:
+        return value
+    if counter.version != version:
+        raise overwritten(node, value, counter.version, version, code)
+    tensor = make(value, meta if meta.backend.fits(value, meta) else meta.backend.meta(value))
+    if record:
+        tensor.counter = counter
+        if code < 0:
+            tensor.fn = node
+            tensor.output_nr = -1 - code
+            tensor.needs_grad = True
+        else:
+            edge = edge_node(node, code)
+            if edge is not None:
+                tensor.fn = edge
+                tensor.output_nr = edge_nr(node, code)
+                tensor.needs_grad = True
+    return tensor
+
+
+cdef object overwritten(Node node, object value, Py_ssize_t now, Py_ssize_t then, int code):
+    """The error for a saved value that an in-place operation changed."""
+    cdef Meta meta = node.meta.backend.meta(value)
+    cdef Node producer = node if code < 0 else edge_node(node, code)
+    if code < 0:
+        origin = f"output {-1 - code} of {node.name()}"
+    elif producer is None or producer.is_leaf:
+        origin = f"input {code} of {node.name()}"
+    else:
+        origin = f"output {edge_nr(node, code)} of {producer.name()}"
+    return RuntimeError(
+        f"a value that {node.name()} saved for backward was changed by an in-place operation: "
+        f"{origin}, shape {list(meta.shape)}, dtype {meta.dtype}, is at version {now}, expected {then}. "
+        "Change a copy (clone()) instead, or do it after backward."
+    )
+
+
+cdef object _constant(Op op, str name, object value):
+    """Constants are hashable; lists become tuples."""
+    if isinstance(value, list):
+        value = tuple(value)
+    if isinstance(value, Tensor):
+        raise TypeError(
+            f"{op.name}: {name!r} is a constant and takes no tensor; {op._usage()}"
+        )
+    try:
+        hash(value)
+    except TypeError:
+        raise TypeError(
+            f"{op.name}: constant {name!r} must be hashable, got {type(value).__name__}"
+        ) from None
+    return value
+
+
+cdef object ensure_ready(Op op):
+    """Resolve an operator that is not READY, or raise."""
+    op.resolve()
+    if op.state == REFUSED_STATE:
+        raise RuntimeError(f"operator {op.name} was refused")
+
+
+# ---- observers ---------------------------------------------------------------------------------------------
+
+class observe:
+    """While active, ``callback(op)`` is called for every operator call in the process."""
+
+    def __init__(self, callback):
+        self._callback = callback
+
+    def __enter__(self):
+        _observers.append(self._callback)
+        return self
+
+    def __exit__(self, *exc_info):
+        _observers.remove(self._callback)
+
+
+cdef bint observing() noexcept:
+    return len(_observers) > 0
+
+
+cdef int notify(Op op) except -1:
+    for callback in list(_observers):
+        callback(op)
+    return 0

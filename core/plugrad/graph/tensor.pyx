@@ -1,0 +1,488 @@
+"""Tensor: an array, its place in the graph, and its gradient.
+
+(a) The array is any backend's; the tensor adds the graph. `fn` is the node that produced it or, for a tensor
+    that requires grad and was not produced by an operator, its leaf node; `grad_fn` shows only the former.
+(b) The version counter is made when first needed (a value is saved, a view is taken, something is
+    written in place): most tensors never have one. Views and `detach()` share it.
+(c) Python's operators and unknown methods go through roles, so that this file names protocols, not operators.
+"""
+cimport cython
+from weakref import ref as weak_reference
+
+from plugrad.graph.backend cimport COMPLEX, FLOATING, Backend, Meta, backend_of
+from plugrad.graph.node cimport new_leaf
+from plugrad.graph cimport roles
+from plugrad.graph.roles cimport binary, target_of, unary
+
+from plugrad.graph.hooks import Hooks, attach
+
+
+@cython.freelist(512)
+cdef class Tensor:
+    """An array that knows how it was computed.
+
+    Parameters
+    ----------
+    array : array of a known backend
+        Kept, not copied.
+    requires_grad : bool, default False
+        Whether ``backward`` leaves a gradient in ``grad``; only for floating and complex dtypes.
+
+    Attributes
+    ----------
+    array : numpy.ndarray (on the CPU)
+        The buffer itself.
+    grad : Tensor or None
+        The gradient accumulated by ``backward``; same shape and dtype as the tensor.
+    grad_fn : Node or None
+        The recorded call that produced this tensor.
+    requires_grad, is_leaf : bool
+    shape : tuple of int
+    dtype : numpy.dtype
+    device : str
+
+    Raises
+    ------
+    TypeError
+        The type of `array` belongs to no backend.
+    RuntimeError
+        `requires_grad` for an integer or bool array.
+    """
+
+    __array_priority__ = 1000
+
+    def __init__(self, array, bint requires_grad=False):
+        cdef Backend backend = backend_of(array)
+        if backend is None:
+            raise TypeError(
+                f"Tensor() wraps an array of a known backend, got {type(array).__name__}; "
+                "plugrad.tensor() builds one from numbers and lists"
+            )
+        self._array = array
+        self.meta = backend.meta(array)
+        if requires_grad:
+            require(self)
+
+    # ---- what it is ----
+
+    @property
+    def array(self):
+        return self._array
+
+    @property
+    def shape(self):
+        return self.meta.shape
+
+    @property
+    def ndim(self):
+        return len(self.meta.shape)
+
+    @property
+    def dtype(self):
+        return self.meta.dtype
+
+    @property
+    def device(self):
+        return self.meta.backend.name
+
+    @property
+    def is_leaf(self):
+        return self.fn is None or self.fn.is_leaf
+
+    @property
+    def grad_fn(self):
+        return None if self.fn is None or self.fn.is_leaf else self.fn
+
+    @property
+    def output_nr(self):
+        return self.output_nr
+
+    @property
+    def _version(self):
+        return 0 if self.counter is None else self.counter.version
+
+    @property
+    def _base(self):
+        return self.base
+
+    @property
+    def requires_grad(self):
+        return self.needs_grad
+
+    @requires_grad.setter
+    def requires_grad(self, bint value):
+        if self.fn is not None and not self.fn.is_leaf:
+            if value:
+                return
+            raise RuntimeError(
+                f"requires_grad of a tensor that {self.fn.name()} produced cannot be switched off; "
+                "detach() gives a tensor without the graph"
+            )
+        if value:
+            require(self)
+        else:
+            self.needs_grad = False
+            self.fn = None
+
+    def requires_grad_(self, bint requires_grad=True):
+        """Set ``requires_grad`` in place and return the tensor."""
+        self.requires_grad = requires_grad
+        return self
+
+    @property
+    def grad(self):
+        return self._grad
+
+    @grad.setter
+    def grad(self, value):
+        cdef Tensor given
+        if value is not None:
+            if not isinstance(value, Tensor):
+                raise TypeError(f"grad must be a Tensor or None, got {type(value).__name__}")
+            given = <Tensor>value
+            if given.meta.shape != self.meta.shape or given.meta.dtype != self.meta.dtype:
+                raise RuntimeError(
+                    f"grad must have the tensor's shape {self.meta.shape} and dtype {self.meta.dtype}, "
+                    f"got {given.meta.shape} and {given.meta.dtype}"
+                )
+            if given is self:
+                raise RuntimeError("a tensor cannot be its own gradient")
+        self._grad = value
+
+    @property
+    def data(self):
+        """A tensor on the same memory, outside the graph, with a version counter of its own."""
+        return make(self._array, self.meta)
+
+    def detach(self):
+        """A tensor on the same memory, outside the graph; in-place changes to either are noticed."""
+        cdef Tensor out = make(self._array, self.meta)
+        out.counter = counter_of(self)
+        return out
+
+    def dim(self):
+        """Number of dimensions."""
+        return len(self.meta.shape)
+
+    def size(self, dim=None):
+        """The shape, or the length of dimension `dim`."""
+        return self.meta.shape if dim is None else self.meta.shape[dim]
+
+    def numel(self):
+        """Number of elements."""
+        return self.meta.numel()
+
+    def is_floating_point(self):
+        """Whether the dtype is a floating one."""
+        return self.meta.kind == FLOATING
+
+    def element_size(self):
+        """Bytes per element."""
+        return self.meta.dtype.itemsize
+
+    # ---- values ----
+
+    def numpy(self):
+        """The values as a NumPy array that shares memory with the tensor (on the CPU).
+
+        Raises
+        ------
+        RuntimeError
+            The tensor requires grad: changes and uses of the array would escape the graph.
+        """
+        if self.needs_grad:
+            raise RuntimeError(
+                "numpy() on a tensor that requires grad would leave the graph; use detach().numpy()"
+            )
+        return self.meta.backend.to_numpy(self._array)
+
+    def __array__(self, dtype=None, copy=None):
+        array = self.numpy()
+        if dtype is not None and array.dtype != dtype:
+            if copy is False:
+                raise ValueError(f"a {self.meta.dtype} tensor as {dtype} needs a copy")
+            return array.astype(dtype)
+        return array.copy() if copy else array
+
+    def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
+        return roles.array_ufunc(ufunc, method, inputs, kwargs)
+
+    def item(self):
+        """The value of a tensor with one element as a Python number.
+
+        Raises
+        ------
+        RuntimeError
+            The tensor has another number of elements.
+        """
+        if self.meta.numel() != 1:
+            raise RuntimeError(
+                f"item() needs a tensor with one element, got shape {self.meta.shape}"
+            )
+        return self.meta.backend.to_numpy(self._array).item()
+
+    def tolist(self):
+        """The values as nested lists (a number for a 0-d tensor)."""
+        return self.meta.backend.to_numpy(self._array).tolist()
+
+    def __bool__(self):
+        if self.meta.numel() != 1:
+            raise RuntimeError(
+                f"a tensor of shape {self.meta.shape} is neither true nor false; use any() or all()"
+            )
+        return bool(self.item())
+
+    def __float__(self):
+        return float(self.item())
+
+    def __int__(self):
+        return int(self.item())
+
+    def __complex__(self):
+        return complex(self.item())
+
+    def __index__(self):
+        if self.meta.kind & (FLOATING | COMPLEX) or self.meta.shape != ():
+            raise TypeError(
+                "only a 0-d integer tensor can be used as an index, got "
+                f"{self.meta.dtype} of shape {self.meta.shape}"
+            )
+        return int(self.item())
+
+    def __len__(self):
+        if not self.meta.shape:
+            raise TypeError("a 0-d tensor has no length")
+        return self.meta.shape[0]
+
+    def __iter__(self):
+        if not self.meta.shape:
+            raise TypeError("a 0-d tensor cannot be iterated over")
+        return (self[i] for i in range(self.meta.shape[0]))
+
+    def __contains__(self, item):
+        return bool((self == item).any())
+
+    def __hash__(self):
+        return id(self) >> 4
+
+    def __repr__(self):
+        from plugrad.graph.printing import describe
+
+        return describe(self)
+
+    def __format__(self, str spec):
+        return format(self.item(), spec) if spec and self.meta.numel() == 1 else repr(self)
+
+    # ---- gradients ----
+
+    def backward(self, gradient=None, retain_graph=None, create_graph=False, inputs=None):
+        """Add the gradient of this tensor to the ``grad`` of every leaf it depends on.
+
+        Parameters
+        ----------
+        gradient : Tensor, optional
+            The gradient of something with respect to this tensor, of its shape. A tensor with one
+            element needs none: it is 1.
+        retain_graph : bool, optional
+            Keep the saved values for another backward; by default what `create_graph` says.
+        create_graph : bool, default False
+            Record the backward pass too, so that gradients can be differentiated.
+        inputs : Tensor or sequence of Tensor, optional
+            Accumulate only into these.
+
+        Raises
+        ------
+        RuntimeError
+            The tensor does not require grad, needs a gradient and got none, or the graph's values
+            were freed by an earlier backward.
+        """
+        from plugrad.graph.engine import backward
+
+        backward(self, gradient, retain_graph, create_graph, inputs)
+
+    def retain_grad(self):
+        """Keep the gradient of a tensor that is not a leaf in ``grad``, too."""
+        if not self.needs_grad:
+            raise RuntimeError("retain_grad() on a tensor that does not require grad")
+        if not self.fn.is_leaf:
+            attach(self.fn).retain(self.output_nr, weak_reference(self))
+
+    @property
+    def retains_grad(self):
+        return (
+            self.fn is not None
+            and isinstance(self.fn.hooks, Hooks)
+            and self.fn.hooks.retains(self.output_nr, self)
+        )
+
+    def register_hook(self, hook):
+        """Call ``hook(grad)`` when the gradient of this tensor is known.
+
+        What it returns, unless None, takes the gradient's place. Returns a handle with ``remove()``.
+
+        Raises
+        ------
+        RuntimeError
+            The tensor does not require grad.
+        """
+        if not self.needs_grad:
+            raise RuntimeError("register_hook() on a tensor that does not require grad")
+        if not callable(hook):
+            raise TypeError(f"a hook is called with the gradient; {type(hook).__name__} is not callable")
+        return attach(self.fn).add_tensor_hook(self.output_nr, hook)
+
+    def register_post_accumulate_grad_hook(self, hook):
+        """Call ``hook(tensor)`` each time this leaf's ``grad`` has been accumulated."""
+        if self.fn is None or not self.fn.is_leaf:
+            raise RuntimeError("post-accumulate hooks belong to leaf tensors that require grad")
+        return attach(self.fn).add_post_accumulate(hook)
+
+    # ---- Python's operators, by role ----
+
+    def __add__(self, other):
+        return binary(roles.ADD, self, other)
+
+    def __radd__(self, other):
+        return binary(roles.ADD, other, self)
+
+    def __sub__(self, other):
+        return binary(roles.SUB, self, other)
+
+    def __rsub__(self, other):
+        return binary(roles.SUB, other, self)
+
+    def __mul__(self, other):
+        return binary(roles.MUL, self, other)
+
+    def __rmul__(self, other):
+        return binary(roles.MUL, other, self)
+
+    def __truediv__(self, other):
+        return binary(roles.DIV, self, other)
+
+    def __rtruediv__(self, other):
+        return binary(roles.DIV, other, self)
+
+    def __floordiv__(self, other):
+        return binary(roles.FLOOR_DIVIDE, self, other)
+
+    def __rfloordiv__(self, other):
+        return binary(roles.FLOOR_DIVIDE, other, self)
+
+    def __mod__(self, other):
+        return binary(roles.REMAINDER, self, other)
+
+    def __rmod__(self, other):
+        return binary(roles.REMAINDER, other, self)
+
+    def __matmul__(self, other):
+        return binary(roles.MATMUL, self, other)
+
+    def __rmatmul__(self, other):
+        return binary(roles.MATMUL, other, self)
+
+    def __pow__(self, other, modulo):
+        return NotImplemented if modulo is not None else binary(roles.POW, self, other)
+
+    def __rpow__(self, other, modulo):
+        return NotImplemented if modulo is not None else binary(roles.POW, other, self)
+
+    def __and__(self, other):
+        return binary(roles.AND, self, other)
+
+    def __rand__(self, other):
+        return binary(roles.AND, other, self)
+
+    def __or__(self, other):
+        return binary(roles.OR, self, other)
+
+    def __ror__(self, other):
+        return binary(roles.OR, other, self)
+
+    def __xor__(self, other):
+        return binary(roles.XOR, self, other)
+
+    def __rxor__(self, other):
+        return binary(roles.XOR, other, self)
+
+    def __neg__(self):
+        return unary(roles.NEG, self)
+
+    def __pos__(self):
+        return unary(roles.POSITIVE, self)
+
+    def __abs__(self):
+        return unary(roles.ABS, self)
+
+    def __invert__(self):
+        return unary(roles.INVERT, self)
+
+    def __eq__(self, other):
+        return binary(roles.EQ, self, other)
+
+    def __ne__(self, other):
+        return binary(roles.NE, self, other)
+
+    def __lt__(self, other):
+        return binary(roles.LT, self, other)
+
+    def __le__(self, other):
+        return binary(roles.LE, self, other)
+
+    def __gt__(self, other):
+        return binary(roles.GT, self, other)
+
+    def __ge__(self, other):
+        return binary(roles.GE, self, other)
+
+    def __getitem__(self, index):
+        return target_of(roles.GETITEM)(self, index)
+
+    def __setitem__(self, index, value):
+        target_of(roles.SETITEM)(self, index, value)
+
+    def __getattr__(self, str name):
+        return roles.missing_attribute(self, name)
+
+
+cdef Tensor make(object array, Meta meta):
+    """The factory of the hot path: no argument parsing, no checks."""
+    cdef Tensor tensor = Tensor.__new__(Tensor)
+    tensor._array = array
+    tensor.meta = meta
+    return tensor
+
+
+cdef Tensor wrap(object array):
+    """A Tensor around an array of a known backend; None when no backend claims its type."""
+    cdef Backend backend = backend_of(array)
+    if backend is None:
+        return None
+    return make(array, backend.meta(array))
+
+
+cdef Counter counter_of(Tensor tensor):
+    if tensor.counter is None:
+        tensor.counter = Counter.__new__(Counter)
+    return tensor.counter
+
+
+cdef int bump(Tensor tensor) except -1:
+    """The tensor's memory was written."""
+    cdef Counter counter = counter_of(tensor)
+    counter.version += 1
+    return 0
+
+
+cdef int require(Tensor tensor) except -1:
+    """Make the tensor a leaf that requires grad."""
+    if tensor.needs_grad:
+        return 0
+    if not tensor.meta.kind & (FLOATING | COMPLEX):
+        raise RuntimeError(
+            "only tensors of a floating or complex dtype can require grad, got "
+            f"{tensor.meta.dtype} of shape {tensor.meta.shape}"
+        )
+    tensor.fn = new_leaf(weak_reference(tensor), tensor.meta)
+    tensor.needs_grad = True
+    return 0

@@ -1,0 +1,121 @@
+"""Build of the wheel: finds the Cython files under both roots and compiles them.
+
+Metadata lives in pyproject.toml; here is only what TOML cannot say.
+
+1. A module's name is its path below its root (`core` or `ops`), so `core/plugrad/graph/op.pyx` is
+   `plugrad.graph.op`. Every folder on the way needs an `__init__.py`: without it setuptools would
+   put the extension at top level.
+2. Cython runs when extensions are built, not when this file is read. Otherwise the generated C
+   would be listed as source and end up in the sdist.
+3. `include_path` names both roots and generated C goes to `build/cython`: without the first a
+   cimport can silently take the `.pxd` of an older installed plugrad, without the second C files
+   lie beside the sources.
+4. `build/lib` is emptied before a build: a module that was deleted or renamed would else live on
+   in the next wheel.
+5. The egg-info folder lies in `build/`. In `core/`, which is on `sys.path` in development, it
+   would be found as a second installed distribution named plugrad.
+"""
+
+import os
+import shlex
+import shutil
+import sys
+from pathlib import Path
+
+from setuptools import Extension, setup
+from setuptools.command.build import build
+from setuptools.command.build_ext import build_ext
+from setuptools.command.egg_info import egg_info
+
+ROOTS = ("core", "ops")
+HERE = Path(__file__).resolve().parent
+
+# No -march=native: a wheel runs on other machines than the one that built it. Kernels compute what
+# is written, with no contraction to FMA, so that the same input gives the same bits; without errno a
+# call such as sqrt() becomes one instruction and the loop around it vectorises.
+COMPILE = ["-O3", "-g0", "-fvisibility=hidden"]
+COMPILE_KERNELS = ["-fno-math-errno", "-ffp-contract=off"]
+
+DIRECTIVES = {"language_level": 3, "embedsignature": True, "embedsignature.format": "python"}
+
+
+def extensions():
+    """One extension per `.pyx` file under the two roots."""
+    found = []
+    for root in ROOTS:
+        for path in sorted((HERE / root).rglob("*.pyx")):
+            below = path.relative_to(HERE / root)
+            for folder in list(below.parents)[:-1]:
+                if not (HERE / root / folder / "__init__.py").exists():
+                    raise SystemExit(f"{root}/{below} needs {root}/{folder}/__init__.py")
+            found.append(
+                Extension(
+                    ".".join(below.with_suffix("").parts),
+                    [path.relative_to(HERE).as_posix()],
+                    define_macros=[("NPY_NO_DEPRECATED_API", "NPY_2_0_API_VERSION")],
+                )
+            )
+    return found
+
+
+class BuildExtensions(build_ext):
+    """Runs Cython first and picks the compiler's options."""
+
+    def initialize_options(self):
+        super().initialize_options()
+        self.parallel = 2
+
+    def run(self):
+        if self.extensions:
+            import numpy
+            from Cython.Build import cythonize
+
+            os.chdir(HERE)
+            translated = cythonize(
+                [Extension(e.name, list(e.sources)) for e in self.extensions],
+                include_path=list(ROOTS),
+                build_dir="build/cython",
+                compiler_directives=DIRECTIVES,
+                nthreads=2 if sys.platform == "linux" else 0,
+                force=bool(self.force),
+                quiet=True,
+            )
+            done = {e.name: e for e in translated}
+            for e in self.extensions:
+                e.kernels = e.sources[0].startswith("ops/")
+                e.depends = [*done[e.name].depends, *e.sources]
+                e.sources = done[e.name].sources
+                e.include_dirs = [numpy.get_include(), *done[e.name].include_dirs]
+        super().run()
+
+    def build_extension(self, ext):
+        if self.compiler.compiler_type != "msvc":
+            # CFLAGS come last, so that who builds has the last word (-O0 for a quick build).
+            own = shlex.split(os.environ.get("CFLAGS", ""))
+            ext.extra_compile_args = COMPILE + (COMPILE_KERNELS if ext.kernels else []) + own
+        super().build_extension(ext)
+
+
+class Build(build):
+    """Starts from an empty `build/lib`."""
+
+    def run(self):
+        shutil.rmtree(self.build_lib, ignore_errors=True)
+        super().run()
+
+
+class EggInfo(egg_info):
+    """Keeps `plugrad.egg-info` out of the import path."""
+
+    def initialize_options(self):
+        super().initialize_options()
+        (HERE / "build").mkdir(exist_ok=True)
+        self.egg_base = "build"
+
+
+# The guard matters: where worker processes are spawned, cythonize's workers import this file again.
+if __name__ == "__main__":
+    setup(
+        ext_modules=extensions(),
+        cmdclass={"build": Build, "build_ext": BuildExtensions, "egg_info": EggInfo},
+    )
