@@ -12,10 +12,9 @@ import numpy as np
 
 cimport numpy as cnp
 from cpython.object cimport PyObject
-from cpython.ref cimport Py_INCREF
 
-from plugrad.graph.backend cimport BOOL, COMPLEX, FLOATING, INTEGER, OTHER, Backend, Meta
-from plugrad.graph.op cimport Kernel
+from plugrad.graph.backend cimport BOOL, COMPLEX, FLOATING, INTEGER, OTHER, Backend, Meta, new_meta
+from plugrad.graph.op cimport Kernel, vectorcall
 
 from plugrad.graph.backend import register_array_type
 
@@ -24,6 +23,10 @@ cdef extern from "Python.h":
     int PyContextVar_Reset(object var, object token) except -1
 
 cnp.import_array()
+
+# Releasing and taking the GIL costs more than adding this many numbers.
+cdef enum:
+    NOGIL_FROM = 16384
 
 
 # ---- NumPy's error state -----------------------------------------------------------------------------------
@@ -47,16 +50,20 @@ cdef class CpuKernel(Kernel):
     """A Python callable on NumPy arrays, run with floating-point warnings off."""
 
     cdef object call(self, tuple args, tuple kwnames):
-        cdef object token, result
-        if _error_state is None:
-            with np.errstate(all="ignore"):
-                return Kernel.call(self, args, kwnames)
-        token = PyContextVar_Set(_error_state, _quiet)
-        try:
-            result = Kernel.call(self, args, kwnames)
-        finally:
-            PyContextVar_Reset(_error_state, token)
-        return result
+        return quietly(self.function, args, kwnames)
+
+
+cdef object quietly(object function, tuple args, tuple kwnames):
+    """Call `function` with NumPy's floating-point warnings off."""
+    cdef object token
+    if _error_state is None:
+        with np.errstate(all="ignore"):
+            return vectorcall(function, args, kwnames)
+    token = PyContextVar_Set(_error_state, _quiet)
+    try:
+        return vectorcall(function, args, kwnames)
+    finally:
+        PyContextVar_Reset(_error_state, token)
 
 
 # ---- the backend -------------------------------------------------------------------------------------------
@@ -81,32 +88,27 @@ cdef class CpuBackend(Backend):
     cdef Meta meta(self, object array):
         cdef cnp.ndarray a = <cnp.ndarray>array
         cdef cnp.dtype dtype = <cnp.dtype>cnp.PyArray_DESCR(a)
-        cdef Meta meta = Meta.__new__(Meta)
-        meta.shape = shape_of(a)
-        meta.dtype = dtype
-        meta.backend = self
-        meta.kind = _kind(dtype.type_num)
-        return meta
+        return new_meta(shape_of(a), dtype, self, _kind(dtype.type_num))
 
     cdef Meta describe(self, tuple shape, object dtype):
         dtype = np.dtype(dtype)
-        return Meta(shape, dtype, self, _kind((<cnp.dtype>dtype).type_num))
+        return new_meta(shape, dtype, self, _kind((<cnp.dtype>dtype).type_num))
 
     cdef bint fits(self, object array, Meta meta) except -1:
         cdef cnp.ndarray a
-        cdef Py_ssize_t i
-        cdef int nd
+        cdef int i
         if not cnp.PyArray_Check(array):
             return False
         a = <cnp.ndarray>array
-        nd = cnp.PyArray_NDIM(a)
-        if nd != len(meta.shape):
+        if cnp.PyArray_NDIM(a) != meta.nd:
             return False
-        dtype = <object>cnp.PyArray_DESCR(a)
-        if dtype is not meta.dtype and dtype != meta.dtype:
-            return False
-        for i in range(nd):
-            if cnp.PyArray_DIM(a, <int>i) != <Py_ssize_t>meta.shape[i]:
+        if <void *>cnp.PyArray_DESCR(a) != <void *>meta.dtype:
+            if <object><PyObject *>cnp.PyArray_DESCR(a) != meta.dtype:
+                return False
+        if meta.nd > 8:
+            return shape_of(a) == meta.shape
+        for i in range(meta.nd):
+            if cnp.PyArray_DIM(a, i) != meta.dims[i]:
                 return False
         return True
 
@@ -125,20 +127,21 @@ cdef class CpuBackend(Backend):
         )
 
     cdef object add(self, object a, object b):
-        token = None if _error_state is None else PyContextVar_Set(_error_state, _quiet)
-        try:
-            return self.adopt(np.add(a, b))
-        finally:
-            if token is not None:
-                PyContextVar_Reset(_error_state, token)
+        cdef cnp.ndarray x = <cnp.ndarray>a
+        cdef object out
+        if plain(a, b):
+            out = cnp.PyArray_EMPTY(
+                cnp.PyArray_NDIM(x), cnp.PyArray_DIMS(x), cnp.PyArray_TYPE(x), 0
+            )
+            add_plain(x, <cnp.ndarray>b, <cnp.ndarray>out)
+            return out
+        return self.adopt(quietly(np.add, (a, b), ()))
 
     cdef int add_into(self, object a, object b) except -1:
-        token = None if _error_state is None else PyContextVar_Set(_error_state, _quiet)
-        try:
-            np.add(a, b, out=a)
-        finally:
-            if token is not None:
-                PyContextVar_Reset(_error_state, token)
+        if plain(a, b) and cnp.PyArray_ISWRITEABLE(<cnp.ndarray>a):
+            add_plain(<cnp.ndarray>a, <cnp.ndarray>b, <cnp.ndarray>a)
+        else:
+            quietly(np.add, (a, b, a), ())
         return 0
 
     cdef object sum_to(self, object array, tuple shape):
@@ -196,6 +199,48 @@ cdef class CpuBackend(Backend):
 
     def to_numpy(self, array):
         return array
+
+
+cdef inline bint plain(object a, object b):
+    """Whether two arrays can be added element by element as they lie: same shape and dtype, C order."""
+    cdef cnp.ndarray x = <cnp.ndarray>a
+    cdef cnp.ndarray y = <cnp.ndarray>b
+    cdef int type_num = cnp.PyArray_TYPE(x)
+    return (
+        (type_num == cnp.NPY_FLOAT32 or type_num == cnp.NPY_FLOAT64)
+        and cnp.PyArray_TYPE(y) == type_num
+        and cnp.PyArray_ISCARRAY_RO(x)
+        and cnp.PyArray_ISCARRAY_RO(y)
+        and cnp.PyArray_SAMESHAPE(x, y)
+    )
+
+
+cdef void add_plain(cnp.ndarray a, cnp.ndarray b, cnp.ndarray out) noexcept:
+    cdef Py_ssize_t i, n = cnp.PyArray_SIZE(a)
+    cdef float *fa
+    cdef float *fb
+    cdef float *fo
+    cdef double *da
+    cdef double *db
+    cdef double *do
+    if cnp.PyArray_TYPE(a) == cnp.NPY_FLOAT32:
+        fa, fb, fo = <float *>cnp.PyArray_DATA(a), <float *>cnp.PyArray_DATA(b), <float *>cnp.PyArray_DATA(out)
+        if n < NOGIL_FROM:
+            for i in range(n):
+                fo[i] = fa[i] + fb[i]
+        else:
+            with nogil:
+                for i in range(n):
+                    fo[i] = fa[i] + fb[i]
+    else:
+        da, db, do = <double *>cnp.PyArray_DATA(a), <double *>cnp.PyArray_DATA(b), <double *>cnp.PyArray_DATA(out)
+        if n < NOGIL_FROM:
+            for i in range(n):
+                do[i] = da[i] + db[i]
+        else:
+            with nogil:
+                for i in range(n):
+                    do[i] = da[i] + db[i]
 
 
 cdef tuple shape_of(cnp.ndarray a):

@@ -5,7 +5,10 @@ cdef class Meta:
     cdef readonly object dtype
     cdef readonly Backend backend
     cdef int kind
+    cdef int nd
+    cdef Py_ssize_t dims[8]
 
+cdef Meta new_meta(tuple shape, object dtype, Backend backend, int kind)
 cdef bint same_meta(Meta a, Meta b) except -1
 
 cdef class Backend:

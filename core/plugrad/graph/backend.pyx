@@ -23,11 +23,8 @@ cdef class Meta:
     ndim : int
     """
 
-    def __init__(self, tuple shape, object dtype, Backend backend, int kind):
-        self.shape = shape
-        self.dtype = dtype
-        self.backend = backend
-        self.kind = kind
+    def __init__(self):
+        raise TypeError("a Meta is made by a backend")
 
     @property
     def device(self):
@@ -56,6 +53,20 @@ cdef class Meta:
 
     def __repr__(self):
         return f"Meta(shape={self.shape}, dtype={self.dtype}, device={self.backend.name!r})"
+
+
+cdef Meta new_meta(tuple shape, object dtype, Backend backend, int kind):
+    """The factory; `dims` repeats the first eight lengths as C integers, for fast comparison."""
+    cdef Meta meta = Meta.__new__(Meta)
+    cdef int i
+    meta.shape = shape
+    meta.dtype = dtype
+    meta.backend = backend
+    meta.kind = kind
+    meta.nd = <int>len(shape)
+    for i in range(min(meta.nd, 8)):
+        meta.dims[i] = shape[i]
+    return meta
 
 
 cdef bint same_meta(Meta a, Meta b) except -1:

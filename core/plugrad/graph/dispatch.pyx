@@ -19,7 +19,7 @@ from cpython.long cimport PyLong_Check, PyLong_CheckExact
 from plugrad.graph.backend cimport BOOL, COMPLEX, FLOATING, INTEGER, Backend, Meta, backend_of, same_meta
 from plugrad.graph.grad_mode cimport recording
 from plugrad.graph.node cimport Edge, Node, Saved, new_node, number_node
-from plugrad.graph.op cimport READY_STATE, Kernel, Op, ensure_ready, notify, observing
+from plugrad.graph.op cimport READY_STATE, Kernel, Op, ensure_ready, notify, observers
 from plugrad.graph.roles cimport CAST, target_of
 from plugrad.graph.tensor cimport Tensor, bump, counter_of, make
 
@@ -38,6 +38,8 @@ cdef bint is_operand(object value):
 
 cdef inline Kernel kernel_for(Op op, Backend backend):
     cdef Py_ssize_t i = backend.index
+    if i == 0 and op.first_kernel is not None:
+        return op.first_kernel
     if i < len(op.kernels):
         kernel = <object>PyList_GET_ITEM(op.kernels, i)
         if kernel is not None:
@@ -51,7 +53,7 @@ cdef inline Kernel kernel_for(Op op, Backend backend):
 cdef inline int prepare(Op op) except -1:
     if op.state != READY_STATE:
         ensure_ready(op)
-    if observing():
+    if observers:
         notify(op)
     return 0
 

@@ -1,3 +1,4 @@
+from cpython.object cimport PyObject
 from plugrad.graph.node cimport Node
 from plugrad.graph.tensor cimport Tensor
 
@@ -9,4 +10,6 @@ cdef class Run:
     cdef set wanted
     cdef dict captures
     cdef dict side
-    cdef list heap
+    cdef PyObject **heap
+    cdef Py_ssize_t size
+    cdef Py_ssize_t room

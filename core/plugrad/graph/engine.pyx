@@ -11,8 +11,16 @@
 """
 from cpython.exc cimport PyErr_CheckSignals
 from cpython.object cimport PyObject
-
-import threading
+from cpython.ref cimport Py_DECREF, Py_INCREF
+from libc.stdlib cimport free, realloc
+from cpython.pythread cimport (
+    NOWAIT_LOCK,
+    WAIT_LOCK,
+    PyThread_acquire_lock,
+    PyThread_allocate_lock,
+    PyThread_release_lock,
+    PyThread_type_lock,
+)
 
 from plugrad.graph.backend cimport Backend, Meta, same_meta
 from plugrad.graph.grad_mode cimport set_recording
@@ -40,11 +48,16 @@ cdef extern from *:
     long long plugrad_runs
 
 # Leaves share a few locks: one each would cost memory for what is contended only in multi-threaded programs.
-cdef tuple _locks = tuple([threading.Lock() for _ in range(16)])
+cdef PyThread_type_lock _locks[16]
+for _i in range(16):
+    _locks[_i] = PyThread_allocate_lock()
 
 
 cdef class Run:
     """One backward pass."""
+
+    def __dealloc__(self):
+        free(self.heap)
 
 
 # ---- the public entries ------------------------------------------------------------------------------------
@@ -117,7 +130,6 @@ cdef Run new_run(object retain_graph, bint create_graph):
     run.id = plugrad_runs
     run.create = create_graph
     run.keep = create_graph if retain_graph is None else bool(retain_graph)
-    run.heap = []
     return run
 
 
@@ -166,6 +178,7 @@ cdef Tensor one_seed(Tensor root, object given, str where):
         )
     if seed.meta.dtype != root.meta.dtype:
         seed = target_of(CAST)(seed, dtype=root.meta.dtype)
+    seed.meta = root.meta  # equal; later comparisons are of pointers
     return seed
 
 
@@ -187,8 +200,8 @@ cdef int execute(Run run, list roots, list seeds) except -1:
             seeds[i] = None
             deliver(run, root.fn, root.output_nr, <Tensor>seed)
             seed = None
-        while len(run.heap) > 0:
-            node = pop(run.heap)
+        while run.size > 0:
+            node = pop(run)
             visit(run, node)
             steps += 1
             if steps & 63 == 0:
@@ -196,12 +209,11 @@ cdef int execute(Run run, list roots, list seeds) except -1:
     finally:
         plugrad_depth -= 1
         set_recording(before)
-        for item in run.heap:  # empty unless an exception came through
-            node = <Node>item
+        while run.size > 0:  # empty unless an exception came through
+            node = pop(run)
             if node.run == run.id:
                 node.pending = None
                 node.run = 0
-        run.heap = []
         run.side = None
     return 0
 
@@ -300,6 +312,7 @@ cdef Tensor fit(Run run, Op op, Py_ssize_t i, Tensor grad, Meta meta):
     """Bring a gradient to the shape and dtype of the tensor it belongs to, or refuse it."""
     cdef Backend backend = meta.backend
     if same_meta(grad.meta, meta):
+        grad.meta = meta  # equal, and the next comparison is one of pointers
         return grad
     if grad.meta.backend is not backend:
         raise RuntimeError(
@@ -358,14 +371,14 @@ cdef int deliver(Run run, Node node, int nr, Tensor grad) except -1:
         else:
             node.pending = [None] * len(node.metas)
             (<list>node.pending)[nr] = grad
-        push(run.heap, node)
+        push(run, node)
         return 0
     # Another run, nested or on another thread, has the slot.
     if run.side is None:
         run.side = {}
     if id(node) not in run.side:
         run.side[id(node)] = [None] * (1 if node.metas is None else len(node.metas))
-        push(run.heap, node)
+        push(run, node)
     put(run, <list>run.side[id(node)], nr, grad)
     return 0
 
@@ -433,23 +446,26 @@ cdef int accumulate(Run run, Leaf leaf, Tensor grad) except -1:
 
 cdef int add_to_grad(Run run, Tensor tensor, Tensor grad) except -1:
     """tensor.grad += grad, where the first gradient is kept by reference when nobody else has it."""
-    cdef Backend backend = tensor.meta.backend
-    cdef object lock = _locks[(<size_t><PyObject *>tensor >> 5) & 15]
-    cdef Tensor old
-    # The callers' references: the parameter here and one in the frame above, both borrowed from one owner.
-    if not lock.acquire(False):
-        lock.acquire()
+    cdef object old = tensor._grad
+    cdef object new = None
+    cdef PyThread_type_lock lock
+    while old is None or run.create:
+        # Built without a lock, since an operator may run anything; put in only if nobody was faster.
+        if new is None:
+            new = first_grad(run, tensor, grad) if old is None else target_of(ADD)(old, grad)
+        if tensor._grad is old:
+            tensor._grad = new
+            return 0
+        old, new = tensor._grad, None
+    lock = _locks[(<size_t><PyObject *>tensor >> 5) & 15]
+    if not PyThread_acquire_lock(lock, NOWAIT_LOCK):
+        with nogil:
+            PyThread_acquire_lock(lock, WAIT_LOCK)
     try:
-        if tensor._grad is None:
-            tensor._grad = first_grad(run, tensor, grad)
-        elif run.create:
-            tensor._grad = target_of(ADD)(tensor._grad, grad)
-        else:
-            old = <Tensor>tensor._grad
-            backend.add_into(old._array, grad._array)
-            bump(old)
+        tensor.meta.backend.add_into((<Tensor>old)._array, grad._array)
+        bump(<Tensor>old)
     finally:
-        lock.release()
+        PyThread_release_lock(lock)
     return 0
 
 
@@ -608,36 +624,50 @@ cdef object run_post_hooks(Node node, object result, object pending):
 
 # ---- the heap: largest sequence number first ---------------------------------------------------------------
 
-cdef int push(list heap, Node node) except -1:
+cdef int push(Run run, Node node) except -1:
     cdef Py_ssize_t i, parent
-    heap.append(node)
-    i = len(heap) - 1
+    cdef PyObject **heap
+    if run.size == run.room:
+        run.room = 2 * run.room + 16
+        heap = <PyObject **>realloc(run.heap, run.room * sizeof(PyObject *))
+        if heap == NULL:
+            raise MemoryError()
+        run.heap = heap
+    heap = run.heap
+    Py_INCREF(node)
+    i = run.size
+    run.size += 1
     while i > 0:
         parent = (i - 1) >> 1
         if (<Node>heap[parent]).seq >= node.seq:
             break
         heap[i] = heap[parent]
         i = parent
-    heap[i] = node
+    heap[i] = <PyObject *>node
     return 0
 
 
-cdef Node pop(list heap):
-    cdef Node last = <Node>heap.pop()
-    cdef Node top
-    cdef Py_ssize_t i = 0, child, n = len(heap)
+cdef Node pop(Run run):
+    """Take the node with the largest number out; the heap's reference becomes the caller's."""
+    cdef PyObject **heap = run.heap
+    cdef PyObject *top = heap[0]
+    cdef PyObject *last
+    cdef Py_ssize_t i = 0, child, n = run.size - 1
+    cdef Node node = <Node>top
+    Py_DECREF(node)
+    run.size = n
     if n == 0:
-        return last
-    top = <Node>heap[0]
+        return node
+    last = heap[n]
     while True:
         child = 2 * i + 1
         if child >= n:
             break
         if child + 1 < n and (<Node>heap[child + 1]).seq > (<Node>heap[child]).seq:
             child += 1
-        if (<Node>heap[child]).seq <= last.seq:
+        if (<Node>heap[child]).seq <= (<Node>last).seq:
             break
         heap[i] = heap[child]
         i = child
     heap[i] = last
-    return top
+    return node

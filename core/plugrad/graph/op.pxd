@@ -35,6 +35,7 @@ cdef class Op:
     cdef int kinds_allowed
     cdef object out_dtype
     cdef list kernels
+    cdef Kernel first_kernel
     cdef RulePlan rule_plan
     cdef RulePlan kernel_plan
     cdef Kernel fused
@@ -57,6 +58,7 @@ cdef class Op:
     cdef list complete_grads(self, Node node, list pending)
     cdef int forget(self, Node node) except -1
 
+cdef object vectorcall(object function, tuple args, tuple kwnames)
 cdef object ensure_ready(Op op)
-cdef bint observing() noexcept
+cdef int observers
 cdef int notify(Op op) except -1

@@ -6,6 +6,7 @@
 (c) An Op is called only when its state is READY. Every other state goes through `resolve()`, which the
     registry overrides: one integer is compared per call, and nothing can be called around the check.
 """
+import functools
 from collections import namedtuple
 
 from cpython.object cimport PyObject
@@ -52,6 +53,13 @@ cdef dict _arg_kinds = {
 }
 
 cdef list _observers = []
+observers = 0
+
+
+@functools.lru_cache(None)
+def named(str kind, tuple fields):
+    """A named tuple type; many operators share one, since making it takes longer than all the rest."""
+    return namedtuple(kind, fields)
 
 
 cdef class Kernel:
@@ -165,8 +173,8 @@ cdef class Op:
             and len(set(schema.dtypes)) == 1
             and all(self.joined)
         )
-        self.needs_type = namedtuple("Needs", schema.inputs)
-        self.like_type = namedtuple("Like", schema.inputs)
+        self.needs_type = named("Needs", schema.inputs)
+        self.like_type = named("Like", schema.inputs)
         if not self.variadic and self.n_inputs <= 3:
             self.needs_cache = [
                 self.needs_type(*(bool(mask >> i & 1) for i in range(self.n_inputs)))
@@ -200,6 +208,7 @@ cdef class Op:
         while len(self.kernels) <= backend.index:
             self.kernels.append(None)
         self.kernels[backend.index] = kernel
+        self.first_kernel = self.kernels[0]
 
     def _kernel(self, str device):
         """The kernel that serves a device, or None."""
@@ -254,6 +263,8 @@ cdef class Op:
             else:
                 items, rest = rest, []
             inputs += list(items)
+        if len(self.constants) == 1 and len(rest) > 1:
+            rest = [tuple(rest)]  # x.view(2, 3): several integers for the one constant
         values = []
         for name in self.constants:
             if rest:
@@ -554,15 +565,15 @@ class observe:
         self._callback = callback
 
     def __enter__(self):
+        global observers
         _observers.append(self._callback)
+        observers = len(_observers)
         return self
 
     def __exit__(self, *exc_info):
+        global observers
         _observers.remove(self._callback)
-
-
-cdef bint observing() noexcept:
-    return len(_observers) > 0
+        observers = len(_observers)
 
 
 cdef int notify(Op op) except -1:

@@ -58,6 +58,7 @@ cdef class Tensor:
                 f"Tensor() wraps an array of a known backend, got {type(array).__name__}; "
                 "plugrad.tensor() builds one from numbers and lists"
             )
+        array = backend.adopt(array)  # a NumPy scalar becomes a 0-d array
         self._array = array
         self.meta = backend.meta(array)
         if requires_grad:
@@ -458,6 +459,7 @@ cdef Tensor wrap(object array):
     cdef Backend backend = backend_of(array)
     if backend is None:
         return None
+    array = backend.adopt(array)
     return make(array, backend.meta(array))
 
 

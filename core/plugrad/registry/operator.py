@@ -1,0 +1,232 @@
+"""An operator as it was declared: its reference function, its rule, its samples, its promises.
+
+The graph's `Op` calls it; this class holds what the registry, the battery and people ask about it.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from plugrad.graph.op import Op
+from plugrad.registry.declared import Declared
+from plugrad.registry.errors import DeclarationError
+from plugrad.registry.parameters import read_parameters
+from plugrad.registry.schema import Schema, did_you_mean, one_of
+
+__all__ = ["Operator"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Operator(Declared, Op):
+    """A differentiable function of Tensors, made by `plugrad.operator` or `plugrad.elementwise`.
+
+    Calling it takes the tensors by position or name, then the constants by name or position.
+
+    Attributes
+    ----------
+    name : str
+        ``"namespace::name"``.
+    schema : Schema
+        Inputs, constants and outputs.
+    function : callable
+        The reference: arrays to arrays.
+    rule : callable or None
+        Given to `backward`: Tensors to Tensors.
+    rule_kernel : callable or None
+        Given to `backward_kernel`: the same on arrays.
+    sampler : callable or None
+        Given to `samples`.
+    surrogate : callable or None
+        The function of arrays whose derivative the rule is, where that is not `function`.
+    kinks : dict or callable or None
+        Where the derivative does not exist.
+    nondifferentiable : bool
+        Whether no output has a gradient.
+    exempt : frozenset of str
+        The checks that do not apply, by name.
+    once_differentiable : bool
+        Whether differentiating its gradient is an error.
+    order : "any" or 1
+        How often it can be differentiated.
+    dtypes : str or dict
+        As declared; ``schema.dtypes`` has one class per input.
+    cuda : object
+        An expression, the name of a kernel, or a callable; None: no CUDA.
+    expression : str or None
+        What it was made from by `plugrad.elementwise`.
+    random, method : bool
+    module, owner, replaces : str or None
+    fingerprint : bytes
+    """
+
+    schema: Schema
+    rule: Callable[..., Any] | None = None
+    rule_kernel: Callable[..., Any] | None = None
+    surrogate: Callable[..., Any] | None = None
+    dtypes: Any = "floating"
+    cuda: Any = None
+    expression: str | None = None
+
+    def __init__(
+        self,
+        name: str,
+        schema: Schema,
+        function: Callable[..., Any],
+        *,
+        module: str,
+        cpu: Callable[..., Any] | None = None,
+    ) -> None:
+        super().__init__(name)
+        self.schema = schema
+        self.nondifferentiable = all(schema.nondifferentiable)
+        self._describe(function, module)
+        self._define(schema)
+        self._set_kernel("cpu", function if cpu is None else cpu)
+
+    @property
+    def order(self) -> str | int:
+        return 1 if self.once_differentiable else "any"
+
+    # ------------------------------------------------------------------------------------- the rule
+
+    def backward(self, rule: F) -> F:
+        """Declare the rule that gives the gradients; use as a decorator.
+
+        Parameters
+        ----------
+        rule : callable
+            ``rule(grad, …)`` takes Tensors and returns Tensors: a gradient or None for each input
+            in order (a single input: the gradient itself). After ``grad`` it names what it needs:
+            inputs, outputs, constants, ``needs`` (``needs.x``: whether x wants a gradient) and
+            ``like`` (``like.x``: shape, dtype and device of x). Exactly the tensors that it names
+            are saved. With several outputs ``grad`` is a tuple.
+
+        Returns
+        -------
+        callable
+            `rule` itself.
+
+        Raises
+        ------
+        DeclarationError
+            It names something unknown, or there is a rule already, or nothing to differentiate.
+        """
+        self._check_rule("a rule", "backward", self.rule)
+        self._set_rule(rule, self._plan("the rule", rule))
+        self.rule = rule
+        return rule
+
+    def backward_kernel(self, kernel: F) -> F:
+        """Declare the rule on arrays, used when nothing is recorded; use as a decorator.
+
+        It names what the rule may name and returns what the rule returns, as arrays. The battery
+        compares the two.
+
+        Raises
+        ------
+        DeclarationError
+            As for `backward`.
+        """
+        self._check_rule("a backward kernel", "backward_kernel", self.rule_kernel)
+        self._set_backward_kernel(kernel, self._plan("the backward kernel", kernel))
+        self.rule_kernel = kernel
+        return kernel
+
+    def _check_rule(self, what: str, decorator: str, present: object) -> None:
+        self._check_open(what)
+        if self.nondifferentiable:
+            raise DeclarationError(
+                f"{self.name}: declared nondifferentiable=True, and yet {what} is given; one of them is wrong"
+            )
+        if not self.schema.inputs:
+            raise DeclarationError(
+                f"{self.name}: {what} has nothing to differentiate, the operator takes no tensor; "
+                "declare nondifferentiable=True"
+            )
+        if present is not None:
+            raise DeclarationError(
+                f"{self.name}: {what} is given twice; the other is "
+                f"{getattr(present, '__module__', '?')}.{getattr(present, '__qualname__', present)}. "
+                f"Is this @{self.__name__}.{decorator} meant for another operator?"
+            )
+
+    def _plan(self, what: str, rule: Callable[..., Any]) -> tuple[tuple[str, int], ...]:
+        """Where each of the rule's arguments comes from: (kind, index) per parameter."""
+        parameters = read_parameters(self.name, rule)
+        if parameters.variadic or parameters.any_keyword or parameters.keywords:
+            starred = (
+                f"*{parameters.variadic}" if parameters.variadic
+                else f"**{parameters.any_keyword}" if parameters.any_keyword
+                else f"the keyword-only {parameters.keywords[0]!r}"
+            )  # fmt: skip
+            raise DeclarationError(
+                f"{self.name}: {what} names exactly what it needs, all positional, got {starred}; "
+                "a list input is named without its star"
+            )
+        if parameters.positional[:1] != ("grad",):
+            raise DeclarationError(
+                f"{self.name}: {what} takes 'grad' first, got ({', '.join(parameters.positional)})"
+            )
+        schema = self.schema
+        known = {"grad": ("grad", 0), "needs": ("needs", 0), "like": ("like", 0)}
+        for kind, names in (
+            ("input", schema.inputs),
+            ("output", schema.outputs),
+            ("constant", schema.constants),
+        ):
+            for i, each in enumerate(names):
+                known[each] = (kind, i)
+        for each in parameters.positional:
+            if each not in known:
+                raise DeclarationError(
+                    f"{self.name}: {what} names {each!r}, which is no input ({one_of(schema.inputs)}), output "
+                    f"({one_of(schema.outputs)}) or constant ({one_of(schema.constants)}), nor needs "
+                    f"or like{did_you_mean(each, known)}"
+                )
+        plan = tuple(known[each] for each in parameters.positional)
+        for kind, i in plan:
+            if kind == "input" and i in schema.mutates:
+                raise DeclarationError(
+                    f"{self.name}: {what} needs {schema.inputs[i]!r}, which the operator overwrites; "
+                    "its value is gone when the rule runs"
+                )
+        return plan
+
+    # ---------------------------------------------------------------------- what the registry asks
+
+    def problems(self) -> list[str]:
+        """What keeps it from being registered, a sentence each; empty when nothing does."""
+        found = super().problems()
+        if self.rule is None and not self.nondifferentiable:
+            found.insert(
+                0,
+                f"The operator {self.name} has no rule for its gradient; write one under "
+                f"@{self.__name__}.backward, or declare nondifferentiable=True.",
+            )
+        return found
+
+    def _signature(self) -> inspect.Signature:
+        """Tensors, then constants, which callers may also pass by position."""
+        schema = self.schema
+        empty = inspect.Parameter.empty
+        either, by_name = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
+        parameters = []
+        kind: inspect._ParameterKind = either
+        for i, each in enumerate(schema.inputs):
+            if schema.variadic and i == len(schema.inputs) - 1:
+                parameters.append(inspect.Parameter(each, inspect.Parameter.VAR_POSITIONAL))
+                kind = by_name
+            else:
+                default = None if schema.optional[i] else empty
+                parameters.append(inspect.Parameter(each, either, default=default))
+        defaulted = any(schema.optional)
+        for each in schema.constants:
+            default = schema.defaults.get(each, empty)
+            if default is empty and defaulted:
+                kind = by_name  # Python has no required parameter after one with a default
+            defaulted = defaulted or default is not empty
+            parameters.append(inspect.Parameter(each, kind, default=default))
+        return inspect.Signature(parameters)
