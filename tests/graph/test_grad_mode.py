@@ -35,9 +35,13 @@ def test_an_exception_restores_the_mode():
     assert plugrad.is_grad_enabled()
 
 
-@pytest.mark.parametrize("decorate", [plugrad.no_grad, plugrad.no_grad(), plugrad.set_grad_enabled(False)])
+@pytest.mark.parametrize(
+    "decorate",
+    [lambda: plugrad.no_grad, lambda: plugrad.no_grad(), lambda: plugrad.set_grad_enabled(False)],
+    ids=["no_grad", "no_grad()", "set_grad_enabled(False)"],
+)
 def test_as_a_decorator(x, decorate):
-    @decorate
+    @decorate()
     def double(value):
         """Twice."""
         return value * 2

@@ -174,7 +174,10 @@ def remove_method(str name):
 
 cdef object missing_attribute(object tensor, str name):
     if _method_resolver is not None and not (name.startswith("__") and name.endswith("__")):
-        target = _method_resolver(name)
+        try:
+            target = _method_resolver(name)
+        except LookupError as error:  # a plugin that could offer it is missing or quarantined
+            raise AttributeError(f"a Tensor has no attribute {name!r}: {error}") from error
         if target is not None:
             return MethodType(target, tensor)
     raise AttributeError(f"a Tensor has no attribute {name!r}")
