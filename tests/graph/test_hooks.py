@@ -28,7 +28,9 @@ def test_everything_at_one_node_in_order():
     b.register_hook(note("second", lambda g: g + 1))
     hooks = attach(b.grad_fn)
     hooks.add_pre(lambda grads: seen.append(("pre", grads[0].tolist())))
-    hooks.add_post(lambda inputs, outputs: seen.append(("post", inputs[0].tolist(), outputs[0].tolist())))
+    hooks.add_post(
+        lambda inputs, outputs: seen.append(("post", inputs[0].tolist(), outputs[0].tolist()))
+    )
     a.register_hook(note("leaf"))
     a.register_post_accumulate_grad_hook(lambda t: seen.append(("accumulated", t.grad.tolist())))
     (b * 5).sum().backward()

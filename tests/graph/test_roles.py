@@ -16,9 +16,7 @@ def run(code, **environment):
 
 
 def test_without_the_standard_plugin_addition_says_what_is_missing():
-    result = run(
-        "import plugrad\na = plugrad.tensor([1.0])\na + a", PLUGRAD_BLOCK="standard"
-    )
+    result = run("import plugrad\na = plugrad.tensor([1.0])\na + a", PLUGRAD_BLOCK="standard")
     assert result.returncode != 0
     last = result.stderr.strip().splitlines()[-1]
     assert "standard::add" in last

@@ -132,7 +132,11 @@ def test_foreign_types_get_pythons_own_error():
 
 def test_arrays_may_stand_on_either_side():
     x = plugrad.tensor([1.0, 2.0], dtype=np.float64, requires_grad=True)
-    for y in (np.array([3.0, 4.0]) * x, x * np.array([3.0, 4.0]), np.multiply(x, np.array([3.0, 4.0]))):
+    for y in (
+        np.array([3.0, 4.0]) * x,
+        x * np.array([3.0, 4.0]),
+        np.multiply(x, np.array([3.0, 4.0])),
+    ):
         assert isinstance(y, plugrad.Tensor)
         assert y.tolist() == [3, 8]
         assert y.requires_grad
@@ -168,3 +172,42 @@ def test_detach_shares_memory_and_version():
 def test_tensors_hash_by_identity():
     a, b = plugrad.tensor([1.0]), plugrad.tensor([1.0])
     assert len({a, b, a}) == 2
+
+
+class TestConversion:
+    def test_by_name_dtype_and_other_tensor(self):
+        x = plugrad.tensor([1.5, 0.0])
+        assert x.to(plugrad.float64).dtype == np.float64
+        assert x.to("float16").dtype == np.float16
+        assert x.to(plugrad.ones(1, dtype=np.int64)).tolist() == [1, 0]
+        assert x.to("cpu", np.float64).dtype == np.float64
+        assert [x.double().dtype, x.half().dtype, x.long().dtype, x.int().dtype] == [
+            np.float64,
+            np.float16,
+            np.int64,
+            np.int32,
+        ]
+        assert x.bool().tolist() == [True, False]
+
+    def test_itself_when_nothing_changes(self):
+        x = plugrad.tensor([1.5])
+        assert x.to("float32") is x
+        assert x.float() is x
+        assert x.cpu() is x
+        assert x.to("float32", copy=True).array is not x.array
+
+    def test_the_gradient_returns_in_its_own_dtype(self):
+        x = plugrad.tensor([1.5], requires_grad=True)
+        x.double().sum().backward()
+        assert x.grad.dtype == np.float32
+
+    def test_an_unknown_device_is_an_error(self):
+        with pytest.raises(ValueError, match="moon"):
+            plugrad.ones(1).to("moon")
+
+
+def test_transposes():
+    x = plugrad.tensor(np.arange(6.0).reshape(1, 2, 3))
+    assert x.T.shape == (3, 2, 1)
+    assert x.mT.shape == (1, 3, 2)
+    assert x.mT.tolist() == np.swapaxes(x.array, -1, -2).tolist()

@@ -209,7 +209,7 @@ def test_a_notebook_cell(site):
         except registry.OperatorRefused as error:
             print("gradient" in str(error), hasattr(plugrad.ops, "my"))
         right = cell(3)
-        print(plugrad.ops.my.scale is right, plugrad.ops.my.scale([1.0]).tolist())
+        print(plugrad.ops.my.scale is right, plugrad.ops.my.scale(plugrad.tensor([1.0])).tolist())
         print(cell(3) is plugrad.ops.my.scale)
         print(registry.verification(plugrad.ops.my.scale).reason[:50])
         """

@@ -328,7 +328,7 @@ def test_a_wrong_kernel_raises_where_plugins_must_not_fail(battery, site):
     battery.verifier = site.verifier(battery, PLUGRAD_STRICT_PLUGINS="1")
     operator = battery.verifier.loader.get("one::a")
     battery.during = lambda op: battery.wrong.update({op.name: ["off"] * (len(battery.ran) == 1)})
-    with pytest.raises(RegistryError, match=r"(?s)quick.*kernel.*'one::a'.*off"):
+    with pytest.raises(RegistryError, match=r"(?s)quick offers for 'one::a'.*off"):
         battery.verifier.verify(operator)
 
 
@@ -386,7 +386,7 @@ def test_the_contract_is_what_decides(site):
                 plugrad.ops.bad.double(x)
             except plugrad.registry.OperatorRefused as error:
                 print("refused:", error.report.subject, "gradient" in str(error))
-        print([op.name for op in plugrad.registry.operators("double")])
+        print([op.name for op in plugrad.registry.operators("bad")])
         """
     )
     assert done.stderr == ""
@@ -394,7 +394,7 @@ def test_the_contract_is_what_decides(site):
         "[2.0, 4.0, 6.0] [2.0, 2.0, 2.0]",
         "refused: bad::double True",
         "refused: bad::double True",
-        "['bad::double', 'good::double']",
+        "['bad::double']",
     ]
 
 

@@ -197,6 +197,16 @@ cdef class CpuBackend(Backend):
     def kernel(self, function):
         return function if isinstance(function, Kernel) else CpuKernel(function)
 
+    def dtype_named(self, value):
+        try:
+            return np.dtype(value)
+        except TypeError:
+            return None
+
+    def render(self, array, str prefix):
+        text = np.array2string(array, separator=", ", prefix=prefix, threshold=1000, precision=4)
+        return text, array.dtype in (np.float32, np.int64, np.bool_)
+
     def to_numpy(self, array):
         return array
 

@@ -149,6 +149,15 @@ cdef class Backend:
         """A callable on arrays as a Kernel of this backend."""
         raise NotImplementedError(f"backend {self.name!r} takes no kernels")
 
+    def dtype_named(self, value):
+        """A dtype from its name, a type or a dtype; None when `value` names none."""
+        raise NotImplementedError(f"backend {self.name!r} names no dtypes")
+
+    def render(self, array, str prefix):
+        """The values as text, later lines indented by the length of `prefix`; and whether the dtype
+        is what a literal of these values would get, so that it need not be shown."""
+        raise NotImplementedError(f"backend {self.name!r} does not print arrays")
+
     def to_numpy(self, array):
         raise NotImplementedError(f"backend {self.name!r} cannot bring an array to NumPy")
 

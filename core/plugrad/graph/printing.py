@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
+from plugrad.graph.backend import backend_named
 
 if TYPE_CHECKING:
     from plugrad.graph.tensor import Tensor
@@ -12,13 +12,12 @@ if TYPE_CHECKING:
 
 def describe(tensor: Tensor) -> str:
     """``tensor([1., 2.], requires_grad=True)``: the values, and what is not the default."""
-    values = np.asarray(tensor.detach().numpy())
-    body = np.array2string(values, separator=", ", prefix="tensor(", threshold=1000, precision=4)
+    body, default_dtype = backend_named(tensor.device).render(tensor.array, "tensor(")
     notes = []
-    if 0 in values.shape:
+    if 0 in tensor.shape:
         notes.append(f"size={tensor.shape}")
-    if values.dtype not in (np.float32, np.int64, np.bool_):
-        notes.append(f"dtype={values.dtype}")
+    if not default_dtype:
+        notes.append(f"dtype={tensor.dtype}")
     if tensor.device != "cpu":
         notes.append(f"device={tensor.device!r}")
     if tensor.grad_fn is not None:

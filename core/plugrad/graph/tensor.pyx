@@ -274,6 +274,51 @@ cdef class Tensor:
     def __format__(self, str spec):
         return format(self.item(), spec) if spec and self.meta.numel() == 1 else repr(self)
 
+    # ---- conversion ----
+
+    def to(self, *args, **kwargs):
+        """The tensor with another dtype or on another device.
+
+        Takes ``to(dtype)``, ``to(device)``, ``to(device, dtype)``, ``to(other)`` and ``copy=True``. The
+        tensor itself is returned when nothing changes; gradients return in the dtype they came from.
+
+        Raises
+        ------
+        ValueError
+            No backend of that device is loaded.
+        """
+        from plugrad.graph.conversion import to
+
+        return to(self, *args, **kwargs)
+
+    def float(self):
+        """The tensor as float32."""
+        return self.to("float32")
+
+    def double(self):
+        """The tensor as float64."""
+        return self.to("float64")
+
+    def half(self):
+        """The tensor as float16."""
+        return self.to("float16")
+
+    def int(self):
+        """The tensor as int32."""
+        return self.to("int32")
+
+    def long(self):
+        """The tensor as int64."""
+        return self.to("int64")
+
+    def bool(self):
+        """The tensor as bool; what is not zero is true."""
+        return self.to("bool")
+
+    def cpu(self):
+        """The tensor in host memory; itself if it is there."""
+        return self.to("cpu")
+
     # ---- gradients ----
 
     def backward(self, gradient=None, retain_graph=None, create_graph=False, inputs=None):
@@ -441,6 +486,16 @@ cdef class Tensor:
 
     def __setitem__(self, index, value):
         target_of(roles.SETITEM)(self, index, value)
+
+    @property
+    def T(self):
+        """The tensor with its dimensions in reverse order."""
+        return target_of(roles.PERMUTE)(self, tuple(range(len(self.meta.shape) - 1, -1, -1)))
+
+    @property
+    def mT(self):
+        """The tensor with its last two dimensions swapped."""
+        return target_of(roles.TRANSPOSE)(self, -2, -1)
 
     def __getattr__(self, str name):
         return roles.missing_attribute(self, name)

@@ -1,0 +1,152 @@
+"""PyTorch's names, argument order and defaults; values against PyTorch where it is installed."""
+
+import inspect
+
+import numpy as np
+import pytest
+
+import plugrad
+import plugrad.nn.functional as F
+from plugrad import Tensor
+
+RNG = np.random.default_rng(0)
+X, POSITIVE = RNG.standard_normal((3, 4)), RNG.uniform(0.1, 0.9, (3, 4))
+TARGET, CLASSES, WEIGHT = RNG.uniform(0, 1, (3, 4)), np.array([0, 3, -100]), RNG.uniform(0.5, 2, 4)
+
+CALLS = [
+    ("relu", (X,), {}),
+    ("relu6", (4 * X,), {}),
+    ("hardtanh", (X,), {"max_val": 0.5}),
+    ("leaky_relu", (X,), {}),
+    ("leaky_relu", (X, 0.2), {}),
+    ("elu", (X, 0.5), {}),
+    ("softplus", (X, 2.0), {}),
+    ("gelu", (X,), {}),
+    ("gelu", (X,), {"approximate": "tanh"}),
+    ("silu", (X,), {}),
+    ("sigmoid", (X,), {}),
+    ("logsigmoid", (X,), {}),
+    ("tanh", (X,), {}),
+    ("softmax", (X, -1), {}),
+    ("softmax", (X,), {"dim": 0}),
+    ("log_softmax", (X, 1), {}),
+    ("linear", (X, RNG.standard_normal((2, 4)), RNG.standard_normal(2)), {}),
+    ("linear", (X, RNG.standard_normal((2, 4))), {}),
+    ("embedding", (np.array([[0, 2], [2, 2]]), X), {}),
+    ("mse_loss", (X, TARGET), {}),
+    ("mse_loss", (X, TARGET), {"reduction": "sum"}),
+    ("mse_loss", (X, TARGET), {"weight": POSITIVE}),
+    ("mse_loss", (X, TARGET), {"weight": POSITIVE, "reduction": "none"}),
+    ("l1_loss", (X, TARGET), {"reduction": "none"}),
+    ("l1_loss", (X, TARGET), {"weight": POSITIVE, "reduction": "sum"}),
+    ("cross_entropy", (X, CLASSES), {}),
+    ("cross_entropy", (X, CLASSES, WEIGHT), {"label_smoothing": 0.1}),
+    ("cross_entropy", (X, CLASSES), {"reduction": "none", "ignore_index": 3}),
+    ("cross_entropy", (X, TARGET, WEIGHT), {"label_smoothing": 0.1}),
+    ("cross_entropy", (X, TARGET), {"reduction": "sum"}),
+    ("nll_loss", (X, CLASSES, WEIGHT), {}),
+    ("nll_loss", (X, CLASSES), {"reduction": "sum"}),
+    ("binary_cross_entropy", (POSITIVE, TARGET), {}),
+    ("binary_cross_entropy", (POSITIVE, TARGET, TARGET), {"reduction": "sum"}),
+    ("binary_cross_entropy_with_logits", (X, TARGET), {}),
+    ("binary_cross_entropy_with_logits", (X, TARGET), {"weight": TARGET, "pos_weight": WEIGHT}),
+]
+
+
+@pytest.fixture(scope="module")
+def torch():
+    return pytest.importorskip("torch", reason="PyTorch is not installed")
+
+
+@pytest.mark.parametrize(
+    ("name", "args", "kwargs"), CALLS, ids=[f"{name}-{i}" for i, (name, *_) in enumerate(CALLS)]
+)
+def test_values_and_gradients_are_pytorchs(torch, name, args, kwargs):
+    if name == "cross_entropy" and kwargs.get("ignore_index") == 3:
+        args = (args[0], np.array([0, 3, 1]))
+
+    def outcome(function, tensor, gradient):
+        # Weights need no gradient: PyTorch has none for most of them.
+        given = [
+            tensor(v, i < 2 and v.dtype.kind == "f") if isinstance(v, np.ndarray) else v
+            for i, v in enumerate(args)
+        ]
+        named = {
+            key: tensor(v, False) if isinstance(v, np.ndarray) else v for key, v in kwargs.items()
+        }
+        out = function(*given, **named)
+        return out, gradient(out.sum(), [t for t in given if getattr(t, "requires_grad", False)])
+
+    def ours(value, requires_grad):
+        return Tensor(value.copy(), requires_grad=requires_grad)
+
+    def theirs(value, requires_grad):
+        return torch.from_numpy(value.copy()).requires_grad_(requires_grad)
+
+    try:
+        wanted, wanted_grads = outcome(
+            getattr(torch.nn.functional, name), theirs, torch.autograd.grad
+        )
+    except TypeError:
+        pytest.skip(f"this PyTorch's {name} has not these arguments")
+    found, found_grads = outcome(getattr(F, name), ours, plugrad.autograd.grad)
+    np.testing.assert_allclose(found.array, wanted.detach().numpy(), rtol=1e-10, atol=1e-12)
+    for mine, other in zip(found_grads, wanted_grads):
+        np.testing.assert_allclose(mine.array, other.numpy(), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", [name for name in F.__all__ if name != "logsigmoid"])
+def test_arguments_are_pytorchs(torch, name):
+    theirs = getattr(torch.nn.functional, name)
+    try:
+        wanted = inspect.signature(theirs).parameters
+    except ValueError:
+        pytest.skip(f"PyTorch's {name} has no signature to compare with")
+    found = inspect.signature(getattr(F, name)).parameters
+    assert list(found) == list(wanted)[: len(found)]
+    for key, parameter in found.items():
+        assert parameter.default == wanted[key].default, key
+
+
+def test_one_hot_finds_the_number_of_classes():
+    assert F.one_hot(Tensor(np.array([0, 2]))).tolist() == [[1, 0, 0], [0, 0, 1]]
+    assert F.one_hot(Tensor(np.array([0])), 2).tolist() == [[1, 0]]
+    with pytest.raises(RuntimeError, match="needs num_classes"):
+        F.one_hot(Tensor(np.zeros(0, np.int64)))
+
+
+def test_softmax_casts_first():
+    out = F.softmax(Tensor(np.ones(4, np.float16)), -1, dtype=np.float32)
+    assert out.dtype == np.float32
+
+
+@pytest.mark.parametrize("name", ["softmax", "log_softmax"])
+def test_dim_is_required(name):
+    with pytest.raises(TypeError, match=f"{name}: dim is required"):
+        getattr(F, name)(Tensor(X))
+
+
+@pytest.mark.parametrize("name", ["relu", "relu6", "hardtanh", "leaky_relu", "elu", "silu"])
+def test_in_place_is_refused(name):
+    with pytest.raises(NotImplementedError, match=f"{name}: inplace=True is not supported"):
+        getattr(F, name)(Tensor(X), inplace=True)
+
+
+@pytest.mark.parametrize(
+    ("flags", "reduction"),
+    [
+        ({"reduce": False}, "none"),
+        ({"size_average": False}, "sum"),
+        ({"size_average": True}, "mean"),
+        ({"reduce": True}, "mean"),
+    ],
+)
+def test_old_reduction_flags(flags, reduction):
+    found = F.mse_loss(Tensor(X), Tensor(TARGET), **flags)
+    wanted = F.mse_loss(Tensor(X), Tensor(TARGET), reduction=reduction)
+    np.testing.assert_array_equal(found.array, wanted.array)
+
+
+def test_weight_of_another_shape():
+    with pytest.raises(ValueError, match=r"mse_loss: weight must have the shape \(3, 4\)"):
+        F.mse_loss(Tensor(X), Tensor(TARGET), weight=Tensor(WEIGHT))
