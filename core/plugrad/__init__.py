@@ -10,11 +10,13 @@ Operators of the standard plugin are attributes of this module (``plugrad.exp``)
 namespace, of ``plugrad.ops``.
 """
 
+import importlib
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as _np
 
-from plugrad import autograd, contract, registry
+from plugrad import autograd, registry
 from plugrad.backends.creation import (
     arange,
     as_tensor,
@@ -58,16 +60,27 @@ def is_tensor(value: Any) -> Any:
 def __getattr__(name: str) -> Any:
     if name.startswith("_"):
         raise AttributeError(f"module 'plugrad' has no attribute {name!r}")
-    if name in ("nn", "cli"):
-        import importlib
-
+    if name in _LAZY_MODULES:
         return importlib.import_module(f"plugrad.{name}")
     found = registry.standard(name)
     if found is None:
         raise AttributeError(f"plugrad has no attribute and no standard operator named {name!r}")
+    _resolved.add(name)
     globals()[name] = found
     return found
 
+
+def _forget(names: Iterable[str]) -> None:
+    """Operators were replaced: ask the registry again."""
+    for name in names:
+        short = name.removeprefix("standard::")
+        if short in _resolved:
+            globals().pop(short, None)
+
+
+_LAZY_MODULES = ("contract", "nn", "cli")
+_resolved: set[str] = set()
+registry.listen(_forget)
 
 __all__ = [
     "Tensor",
