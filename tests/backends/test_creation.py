@@ -72,3 +72,13 @@ def test_what_holds_no_numbers_is_refused():
         plugrad.from_numpy([1.0])
     with pytest.raises(ValueError, match="'moon'"):
         plugrad.zeros(1, device="moon")
+
+
+def test_foreign_byte_order_is_refused():
+    with pytest.raises(TypeError, match="byte order.*>f8"):
+        plugrad.from_numpy(np.ones(2, ">f8"))
+
+
+def test_a_numpy_scalar_becomes_a_0d_tensor():
+    t = plugrad.Tensor(np.float64(2.5))
+    assert (t.shape, t.dtype) == ((), np.float64)

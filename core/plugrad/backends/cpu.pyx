@@ -114,6 +114,11 @@ cdef class CpuBackend(Backend):
 
     cdef object adopt(self, object result):
         if cnp.PyArray_Check(result):
+            if not cnp.PyArray_ISNOTSWAPPED(<cnp.ndarray>result):
+                raise TypeError(
+                    f"arrays must have the machine's byte order, got dtype {result.dtype}; "
+                    "astype(dtype.newbyteorder('=')) converts"
+                )
             return result
         if isinstance(result, (np.generic, float, int, complex)):
             return np.asarray(result)

@@ -1,0 +1,19 @@
+"""The standard operators: the plugin that ships with plugrad and has no privilege over any other.
+
+One folder per family; in each, `ops.py` and its neighbours read like a table of operators, and the `.pyx` files hold
+the kernels and rules that are worth compiling.
+"""
+
+import plugrad
+
+__all__ = ["plugrad_register_ops"]
+
+
+@plugrad.hookimpl
+def plugrad_register_ops(registry):
+    """Offer every operator of every family."""
+    from plugrad_ops import activation, arithmetic, indexing, linalg, loss, reduction, shape
+
+    for family in (arithmetic, activation, reduction, linalg, shape, indexing, loss):
+        for module in family.MODULES:
+            registry.add_module(module)

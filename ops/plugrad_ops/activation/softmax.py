@@ -1,0 +1,110 @@
+"""Softmax and its logarithm along one dimension."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from plugrad import operator, ops
+
+
+def _same_meta(input, *, dim):
+    return input.shape, input.dtype
+
+
+def _axis(name, input, dim):
+    """`dim` if it is a dimension of `input`; a 0-d input counts as a row of one element."""
+    ndim = max(input.ndim, 1)
+    if not isinstance(dim, int) or not -ndim <= dim < ndim:
+        raise IndexError(
+            f"{name}: dim must be an integer from {-ndim} to {ndim - 1} for shape {input.shape}, got {dim!r}"
+        )
+    return dim if input.ndim else None
+
+
+def _shifted(name, input, dim):
+    """`input` less its largest element along `dim`, so that no exponential overflows; and the axis."""
+    axis = _axis(name, input, dim)
+    out = np.empty(input.shape, input.dtype)
+    if out.size:
+        np.subtract(input, np.max(input, axis=axis, keepdims=True), out=out)
+    return out, axis
+
+
+def _samples(make):
+    yield make.call(make.normal(3, 4), dim=1)
+    yield make.call(make.normal(2, 3, 2), dim=-2)
+    yield make.call(make.values([300.0, -300.0, 299.0]), dim=0)
+    yield make.call(make.values(1.5), dim=0)
+    yield make.call(make.normal(0, 3), dim=1)
+    yield make.error(IndexError, "dim", make.normal(2, 3), dim=2)
+
+
+@operator("standard::softmax", infer=_same_meta, method=True)
+def softmax(input, *, dim):
+    """Exponentials divided by their sum along `dim`.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape.
+    dim : int
+        The dimension along which the result sums to 1.
+
+    Raises
+    ------
+    IndexError
+        `input` has no dimension `dim`.
+    """
+    out, axis = _shifted("softmax", input, dim)
+    np.exp(out, out=out)
+    out /= np.sum(out, axis=axis, keepdims=True)
+    return out
+
+
+@softmax.backward
+def _(grad, out, dim):
+    weighted = grad * out
+    return weighted - out * ops.sum(weighted, dim=dim, keepdim=True)
+
+
+@softmax.backward_kernel
+def _(grad, out, dim):
+    weighted = grad * out
+    return weighted - out * np.sum(weighted, axis=dim if out.ndim else None, keepdims=True)
+
+
+softmax.samples(_samples)
+
+
+@operator("standard::log_softmax", infer=_same_meta, method=True)
+def log_softmax(input, *, dim):
+    """Logarithm of the softmax along `dim`, without forming the softmax.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of any shape.
+    dim : int
+        The dimension along which the exponentials of the result sum to 1.
+
+    Raises
+    ------
+    IndexError
+        `input` has no dimension `dim`.
+    """
+    out, axis = _shifted("log_softmax", input, dim)
+    out -= np.log(np.sum(np.exp(out), axis=axis, keepdims=True))
+    return out
+
+
+@log_softmax.backward
+def _(grad, out, dim):
+    return grad - ops.exp(out) * ops.sum(grad, dim=dim, keepdim=True)
+
+
+@log_softmax.backward_kernel
+def _(grad, out, dim):
+    return grad - np.exp(out) * np.sum(grad, axis=dim if out.ndim else None, keepdims=True)
+
+
+log_softmax.samples(_samples)

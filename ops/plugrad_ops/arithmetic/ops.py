@@ -1,0 +1,362 @@
+"""Sums, products, quotients and powers.
+
+Names and argument names are PyTorch's. Operands broadcast and are promoted before a kernel runs; a rule returns gradients
+of the broadcast shape, the engine sums them back.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from plugrad import operator, ops
+from plugrad_ops.arithmetic import cpu, rules
+from plugrad_ops.sampling import binary, unary
+
+NUMERIC = {"input": "numeric", "other": "numeric"}
+
+
+def is_number(value):
+    """Whether a rule was given a Python number in place of a tensor."""
+    return isinstance(value, int | float)
+
+
+# --------------------------------------------------------------------------- sum and product
+
+
+@operator("standard::add", elementwise=True, dtypes=NUMERIC, cpu=cpu.add, method=True)
+def add(input, other):
+    """Sum of two tensors or numbers, element by element."""
+    return np.add(input, other)
+
+
+add.backward(rules.add)
+
+
+@add.samples
+def _(make):
+    yield from binary(make)
+    yield make.call(make.integers(3), make.normal(2, 3))
+
+
+@operator("standard::sub", elementwise=True, dtypes=NUMERIC, cpu=cpu.sub, method=True)
+def sub(input, other):
+    """Difference of two tensors or numbers, element by element."""
+    return np.subtract(input, other)
+
+
+sub.backward(rules.sub)
+
+
+@sub.samples
+def _(make):
+    yield from binary(make)
+    yield make.call(make.normal(2, 3), make.integers(3))
+
+
+@operator("standard::mul", elementwise=True, dtypes=NUMERIC, cpu=cpu.mul, method=True)
+def mul(input, other):
+    """Product of two tensors or numbers, element by element."""
+    return np.multiply(input, other)
+
+
+mul.backward(rules.mul)
+
+
+@mul.samples
+def _(make):
+    yield from binary(make)
+    yield make.call(make.integers(3), make.normal(2, 3))
+
+
+@operator("standard::div", elementwise=True, cpu=cpu.div, method=True)
+def div(input, other):
+    """Quotient of two tensors or numbers; integers give float32."""
+    return np.true_divide(input, other)
+
+
+div.backward(rules.div)
+
+
+@div.samples
+def _(make):
+    yield from binary(make, other_low=0.5, other_high=2.0)
+    yield make.call(make.integers(3), make.integers(2, 3, low=1))
+
+
+@operator("standard::neg", elementwise=True, dtypes={"input": "numeric"}, cpu=cpu.neg, method=True)
+def neg(input):
+    """Minus each element."""
+    return np.negative(input)
+
+
+neg.backward(rules.neg)
+
+
+@neg.samples
+def _(make):
+    yield from unary(make)
+
+
+@operator("standard::positive", elementwise=True, dtypes={"input": "numeric"}, method=True)
+def positive(input):
+    """Each element, unchanged, in a new tensor."""
+    return np.positive(input)
+
+
+@positive.backward
+def _(grad):
+    return grad
+
+
+@positive.samples
+def _(make):
+    yield from unary(make)
+
+
+# -------------------------------------------------------------------- division with remainder
+
+
+def _refuse_zero(name, input, other):
+    """Integers have no infinity: NumPy's 0 for x // 0 would be a silent wrong number."""
+    integers = all(np.asarray(x).dtype.kind in "bui" for x in (input, other))
+    if integers and not np.all(other):
+        raise ZeroDivisionError(f"{name}: an integer tensor is divided by 0")
+
+
+def _near_jump(input, other, *, tol):
+    """Where input / other is within `tol` (measured in `input`) of an integer."""
+    quotient = np.true_divide(input, other)
+    return np.abs(quotient - np.rint(quotient)) * np.minimum(np.abs(other), 1.0) <= tol
+
+
+@operator(
+    "standard::floor_divide",
+    elementwise=True,
+    dtypes=NUMERIC,
+    nondifferentiable=True,
+    kinks=_near_jump,
+    method=True,
+)
+def floor_divide(input, other):
+    """Largest integer not above the quotient.
+
+    Raises
+    ------
+    ZeroDivisionError
+        An integer tensor is divided by zero.
+    """
+    _refuse_zero("floor_divide", input, other)
+    return np.floor_divide(input, other)
+
+
+@floor_divide.samples
+def _(make):
+    yield from binary(make, other_low=0.5, other_high=2.0)
+    yield make.call(make.integers(3, low=-9), make.integers(2, 3, low=1))
+    yield make.error(ZeroDivisionError, "divided by 0", make.integers(3), 0)
+
+
+@operator(
+    "standard::remainder",
+    elementwise=True,
+    dtypes=NUMERIC,
+    kinks=_near_jump,
+    method=True,
+)
+def remainder(input, other):
+    """``input - floor(input / other) * other``; it has the sign of `other`.
+
+    Raises
+    ------
+    ZeroDivisionError
+        An integer tensor is divided by zero.
+    """
+    _refuse_zero("remainder", input, other)
+    return np.remainder(input, other)
+
+
+@remainder.backward
+def _(grad, input, other, needs):
+    return grad, -grad * ops.floor_divide(input, other) if needs.other else None
+
+
+@remainder.samples
+def _(make):
+    yield from binary(make, other_low=0.5, other_high=2.0)
+    yield make.call(make.normal(4), make.uniform(4, low=-2.0, high=-0.5))
+    yield make.error(ZeroDivisionError, "divided by 0", make.integers(3), 0)
+
+
+# --------------------------------------------------------------------------- size and sign
+
+
+@operator(
+    "standard::abs",
+    elementwise=True,
+    dtypes={"input": "numeric"},
+    kinks={0.0: 0.0},
+    cpu=cpu.absolute,
+    method=True,
+)
+def abs(input):
+    """Absolute value; the derivative at 0 is 0."""
+    return np.absolute(input)
+
+
+@abs.backward
+def _(grad, input):
+    return grad * ops.sign(input)
+
+
+@abs.samples
+def _(make):
+    yield from unary(make)
+    yield make.call(make.values([-1.0, 0.0, 2.0]))
+
+
+@operator(
+    "standard::sign",
+    elementwise=True,
+    dtypes={"input": "numeric"},
+    kinks={0.0: 0.0},
+    method=True,
+)
+def sign(input):
+    """-1, 0 or 1; the derivative is 0 everywhere, at the jump too."""
+    return np.sign(input)
+
+
+@sign.backward
+def _(grad):
+    return ops.zeros_like(grad)
+
+
+@sign.samples
+def _(make):
+    yield from unary(make)
+    yield make.call(make.values([-1.0, 0.0, 2.0]))
+
+
+# --------------------------------------------------------------------------------- powers
+
+
+@operator(
+    "standard::square", elementwise=True, dtypes={"input": "numeric"}, cpu=cpu.square, method=True
+)
+def square(input):
+    """Each element times itself."""
+    return np.square(input)
+
+
+square.backward(rules.square)
+
+
+@square.samples
+def _(make):
+    yield from unary(make)
+
+
+@operator("standard::sqrt", elementwise=True, cpu=cpu.sqrt, method=True)
+def sqrt(input):
+    """Square root; the derivative at 0 is infinite."""
+    return np.sqrt(input)
+
+
+sqrt.backward(rules.sqrt)
+
+
+@sqrt.samples
+def _(make):
+    yield from unary(make, low=0.3, high=3.0)
+
+
+@operator("standard::rsqrt", elementwise=True, cpu=cpu.rsqrt, method=True)
+def rsqrt(input):
+    """One over the square root."""
+    return np.reciprocal(np.sqrt(input))
+
+
+@rsqrt.backward
+def _(grad, out):
+    return grad * (out * out * out) * -0.5
+
+
+@rsqrt.samples
+def _(make):
+    yield from unary(make, low=0.3, high=3.0)
+
+
+@operator("standard::reciprocal", elementwise=True, cpu=cpu.reciprocal, method=True)
+def reciprocal(input):
+    """One over each element."""
+    return np.reciprocal(input)
+
+
+@reciprocal.backward
+def _(grad, out):
+    return -grad * (out * out)
+
+
+@reciprocal.samples
+def _(make):
+    yield from unary(make, low=0.4, high=2.0)
+    yield from unary(make, low=-2.0, high=-0.4)
+
+
+@operator(
+    "standard::pow",
+    elementwise=True,
+    dtypes={"input": "numeric", "exponent": "numeric"},
+    cpu=cpu.pow,
+    method=True,
+)
+def pow(input, exponent):
+    """Each element of `input` to the power of the same element of `exponent`.
+
+    Where an expression of the derivative has no value of its own, it is the limit's: the derivative for `input` is
+    0 where `exponent` is 0, the one for `exponent` is 0 where `input` is 0 and `exponent` at least 0.
+    """
+    return np.power(input, exponent)
+
+
+@pow.backward
+def _(grad, input, exponent, needs, like):
+    return (
+        _to_base(grad, input, exponent, like.input) if needs.input else None,
+        _to_exponent(grad, input, exponent) if needs.exponent else None,
+    )
+
+
+def _to_base(grad, base, exponent, meta):
+    if not is_number(exponent):
+        # Near 0 the power -1 overflows, and 0 * inf is NaN; there, and for NaN, a power 0 takes its place.
+        tiny = float(np.finfo(meta.dtype).tiny)
+        constant = ops.logical_not(ops.abs(base) > tiny) & (exponent == 0)
+        return grad * (base ** (ops.where(constant, 1.0, exponent) - 1.0) * exponent)
+    if exponent == 0:
+        return ops.zeros_like(grad)
+    if exponent == 1:
+        return grad
+    if exponent == 2:
+        return grad * (base * 2.0)
+    return grad * (base ** (exponent - 1) * exponent)
+
+
+def _to_exponent(grad, base, exponent):
+    power = base**exponent
+    if not is_number(base):
+        flat = (base == 0) & (exponent >= 0)
+        return grad * power * ops.log(ops.where(flat, 1.0, base))
+    if base == 0:
+        return ops.where(exponent >= 0, 0.0, grad * -math.inf)
+    return grad * (power * (math.log(base) if base > 0 else math.nan))
+
+
+@pow.samples
+def _(make):
+    yield from binary(make, low=0.5, high=2.0)
+    yield make.call(make.normal(4), 3)
+    yield make.call(make.uniform(5, low=0.5, high=2.0), -1.5)
+    yield make.call(make.values([1.5, 2.0]), make.values([2.0, 0.0]))

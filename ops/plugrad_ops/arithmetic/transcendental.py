@@ -1,0 +1,294 @@
+"""Exponentials, logarithms, trigonometric and hyperbolic functions, the error function."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from plugrad import operator, ops
+from plugrad_ops.arithmetic import cpu, rules
+from plugrad_ops.sampling import unary
+
+LN2 = math.log(2.0)
+LN10 = math.log(10.0)
+
+# ------------------------------------------------------------------ exponentials, logarithms
+
+
+@operator("standard::exp", elementwise=True, cpu=cpu.exp, method=True)
+def exp(input):
+    """e to the power of each element."""
+    return np.exp(input)
+
+
+exp.backward(rules.exp)
+
+
+@exp.samples
+def _(make):
+    yield from unary(make)
+
+
+@operator("standard::exp2", elementwise=True, cpu=cpu.exp2, method=True)
+def exp2(input):
+    """2 to the power of each element."""
+    return np.exp2(input)
+
+
+@exp2.backward
+def _(grad, out):
+    return grad * out * LN2
+
+
+@exp2.samples
+def _(make):
+    yield from unary(make)
+
+
+@operator("standard::expm1", elementwise=True, cpu=cpu.expm1, method=True)
+def expm1(input):
+    """``exp(input) - 1``, accurate near 0."""
+    return np.expm1(input)
+
+
+@expm1.backward
+def _(grad, out):
+    return grad * (out + 1.0)
+
+
+@expm1.samples
+def _(make):
+    yield from unary(make)
+
+
+@operator("standard::log", elementwise=True, cpu=cpu.log, method=True)
+def log(input):
+    """Natural logarithm."""
+    return np.log(input)
+
+
+log.backward(rules.log)
+
+
+@log.samples
+def _(make):
+    yield from unary(make, low=0.3, high=3.0)
+
+
+@operator("standard::log2", elementwise=True, cpu=cpu.log2, method=True)
+def log2(input):
+    """Logarithm to the base 2."""
+    return np.log2(input)
+
+
+@log2.backward
+def _(grad, input):
+    return grad / (input * LN2)
+
+
+@log2.samples
+def _(make):
+    yield from unary(make, low=0.3, high=3.0)
+
+
+@operator("standard::log10", elementwise=True, cpu=cpu.log10, method=True)
+def log10(input):
+    """Logarithm to the base 10."""
+    return np.log10(input)
+
+
+@log10.backward
+def _(grad, input):
+    return grad / (input * LN10)
+
+
+@log10.samples
+def _(make):
+    yield from unary(make, low=0.3, high=3.0)
+
+
+@operator("standard::log1p", elementwise=True, cpu=cpu.log1p, method=True)
+def log1p(input):
+    """``log(1 + input)``, accurate near 0."""
+    return np.log1p(input)
+
+
+@log1p.backward
+def _(grad, input):
+    return grad / (input + 1.0)
+
+
+@log1p.samples
+def _(make):
+    yield from unary(make, low=-0.6, high=2.0)
+
+
+# ----------------------------------------------------------------------------- trigonometric
+
+
+@operator("standard::sin", elementwise=True, cpu=cpu.sin, method=True)
+def sin(input):
+    """Sine of an angle in radians."""
+    return np.sin(input)
+
+
+@sin.backward
+def _(grad, input):
+    return grad * ops.cos(input)
+
+
+@sin.samples
+def _(make):
+    yield from unary(make)
+
+
+@operator("standard::cos", elementwise=True, cpu=cpu.cos, method=True)
+def cos(input):
+    """Cosine of an angle in radians."""
+    return np.cos(input)
+
+
+@cos.backward
+def _(grad, input):
+    return -grad * ops.sin(input)
+
+
+@cos.samples
+def _(make):
+    yield from unary(make)
+
+
+@operator("standard::tan", elementwise=True, method=True)
+def tan(input):
+    """Tangent of an angle in radians."""
+    return np.tan(input)
+
+
+@tan.backward
+def _(grad, out):
+    return grad * (out * out + 1.0)
+
+
+@tan.samples
+def _(make):
+    yield from unary(make, low=-1.2, high=1.2)
+
+
+@operator("standard::asin", elementwise=True, method=True)
+def asin(input):
+    """Angle in [-pi/2, pi/2] whose sine is `input`; NaN outside [-1, 1]."""
+    return np.arcsin(input)
+
+
+@asin.backward
+def _(grad, input):
+    # (1 - x)(1 + x) keeps the digits that 1 - x*x loses near the ends.
+    return grad * ops.rsqrt((1.0 - input) * (1.0 + input))
+
+
+@asin.samples
+def _(make):
+    yield from unary(make, low=-0.9, high=0.9)
+
+
+@operator("standard::acos", elementwise=True, method=True)
+def acos(input):
+    """Angle in [0, pi] whose cosine is `input`; NaN outside [-1, 1]."""
+    return np.arccos(input)
+
+
+@acos.backward
+def _(grad, input):
+    return -grad * ops.rsqrt((1.0 - input) * (1.0 + input))
+
+
+@acos.samples
+def _(make):
+    yield from unary(make, low=-0.9, high=0.9)
+
+
+@operator("standard::atan", elementwise=True, method=True)
+def atan(input):
+    """Angle in (-pi/2, pi/2) whose tangent is `input`."""
+    return np.arctan(input)
+
+
+@atan.backward
+def _(grad, input):
+    return grad / (input * input + 1.0)
+
+
+@atan.samples
+def _(make):
+    yield from unary(make)
+
+
+# -------------------------------------------------------------------------------- hyperbolic
+
+
+@operator("standard::sinh", elementwise=True, method=True)
+def sinh(input):
+    """Hyperbolic sine."""
+    return np.sinh(input)
+
+
+@sinh.backward
+def _(grad, input):
+    return grad * ops.cosh(input)
+
+
+@sinh.samples
+def _(make):
+    yield from unary(make)
+
+
+@operator("standard::cosh", elementwise=True, method=True)
+def cosh(input):
+    """Hyperbolic cosine."""
+    return np.cosh(input)
+
+
+@cosh.backward
+def _(grad, input):
+    return grad * ops.sinh(input)
+
+
+@cosh.samples
+def _(make):
+    yield from unary(make)
+
+
+# ---------------------------------------------------------------------------- error function
+
+
+@operator("standard::erf", elementwise=True, cpu=cpu.erf, method=True)
+def erf(input):
+    """Error function, ``2 / sqrt(pi)`` times the integral of ``exp(-t*t)`` from 0 to `input`."""
+    return cpu.erf_of(input)
+
+
+@erf.backward
+def _(grad, input):
+    return grad * ops.exp(-(input * input)) * (2.0 / math.sqrt(math.pi))
+
+
+@erf.samples
+def _(make):
+    yield from unary(make)
+
+
+@operator("standard::erfc", elementwise=True, cpu=cpu.erfc, method=True)
+def erfc(input):
+    """``1 - erf(input)``, accurate where that is small."""
+    return cpu.erfc_of(input)
+
+
+@erfc.backward
+def _(grad, input):
+    return grad * ops.exp(-(input * input)) * (-2.0 / math.sqrt(math.pi))
+
+
+@erfc.samples
+def _(make):
+    yield from unary(make)
