@@ -32,6 +32,8 @@ CALLS = [
     ("log_softmax", (X, 1), {}),
     ("linear", (X, RNG.standard_normal((2, 4)), RNG.standard_normal(2)), {}),
     ("linear", (X, RNG.standard_normal((2, 4))), {}),
+    ("normalize", (X,), {}),
+    ("normalize", (X, 3.0, 0), {}),
     ("embedding", (np.array([[0, 2], [2, 2]]), X), {}),
     ("mse_loss", (X, TARGET), {}),
     ("mse_loss", (X, TARGET), {"reduction": "sum"}),

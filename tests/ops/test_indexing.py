@@ -66,20 +66,23 @@ def test_integer_arrays(index, as_tensor):
 def test_mixed_indices(data):
     lengths = st.integers(1, 3)
     n = data.draw(lengths)
-    entries = []
-    for size in SHAPE:
-        entries.append(
-            data.draw(
-                st.one_of(
-                    st.integers(-size, size - 1),
-                    st.slices(size),
-                    hnp.arrays(np.int64, n, elements=st.integers(-size, size - 1)),
-                    st.sampled_from([None, Ellipsis]),
-                )
+    entries = [
+        data.draw(
+            st.one_of(
+                st.integers(-size, size - 1),
+                st.slices(size),
+                hnp.arrays(np.int64, n, elements=st.integers(-size, size - 1)),
             )
         )
-    if sum(entry is Ellipsis for entry in entries) > 1:
-        entries = [slice(None) if entry is Ellipsis else entry for entry in entries]
+        for size in SHAPE
+    ]
+    # An ellipsis takes the place of some dimensions, whose entries go; new axes may stand anywhere.
+    first = data.draw(st.integers(0, len(SHAPE)))
+    last = data.draw(st.integers(first, len(SHAPE)))
+    if data.draw(st.booleans()):
+        entries[first:last] = [Ellipsis]
+    if data.draw(st.booleans()):
+        entries.insert(data.draw(st.integers(0, len(entries))), None)
     check(tuple(entries), SHAPE)
 
 

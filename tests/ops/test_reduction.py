@@ -274,6 +274,72 @@ def test_logsumexp_at_infinity(values, value, expected):
     assert np.isfinite(hessian(lambda t: ops.logsumexp(t, dim=0), x)).all()
 
 
+@pytest.mark.parametrize("p", [0, 0.5, 1, 2, 3, math.inf, -math.inf])
+@given(data=st.data())
+@settings(max_examples=20, deadline=None)
+def test_norm(p, data):
+    array, dim, axes, keepdim = data.draw(reductions(min_side=1))
+    out = ops.norm(Tensor(array), p=p, dim=dim, keepdim=keepdim)
+    flat = np.moveaxis(array, axes, range(array.ndim - len(axes), array.ndim))
+    flat = flat.reshape(*flat.shape[: array.ndim - len(axes)], -1)
+    wanted = np.linalg.norm(flat, ord=p, axis=-1)
+    np.testing.assert_allclose(out.array, wanted.reshape(out.shape), rtol=1e-9, atol=1e-12)
+    assert out.shape == np.sum(array, axis=axes, keepdims=keepdim).shape
+
+
+@pytest.mark.parametrize("p", [0.5, 1, 2, 3, math.inf])
+def test_norm_at_the_zero_vector(p):
+    x = leaf([0.0, 0.0])
+    out = ops.norm(x, p=p)
+    assert out.item() == 0
+    np.testing.assert_array_equal(grad(out, x), [0, 0])
+
+
+def test_hessian_of_the_euclidean_norm():
+    np.testing.assert_array_equal(hessian(ops.norm, leaf([0.0, 0.0])), np.zeros((2, 2)))
+    np.testing.assert_allclose(
+        hessian(ops.norm, leaf([3.0, 4.0])), [[0.128, -0.096], [-0.096, 0.072]], rtol=1e-12
+    )
+
+
+@pytest.mark.parametrize("scale", [1e200, 1e-200])
+def test_norm_of_what_has_no_square(scale):
+    x = leaf([3 * scale, -4 * scale])
+    out = ops.norm(x)
+    assert out.item() == pytest.approx(5 * scale, rel=1e-15)
+    np.testing.assert_allclose(grad(out, x), [0.6, -0.8])
+
+
+def test_normalize_at_the_zero_vector():
+    x = leaf([0.0, 0.0])
+    out = ops.normalize(x, dim=0)
+    np.testing.assert_array_equal(out.array, [0, 0])
+    np.testing.assert_array_equal(grad(out[0], x), [0, 0])
+    np.testing.assert_allclose(ops.normalize(leaf([3.0, 4.0]), dim=0).array, [0.6, 0.8])
+
+
+@pytest.mark.parametrize(
+    ("values", "seed", "expected"),
+    [
+        ([2, 0, 3, 4], [1, 1, 1, 1], [1, 32, 0, 0]),
+        ([2, 0, 3, 4], [1, 10, 100, 1000], [1, 24620, 0, 0]),
+        ([2, 0, 3, 0, 5], [1, 1, 1, 1, 1], [1, 8, 0, 0, 0]),
+    ],
+)
+def test_gradient_of_cumprod_with_zeros(values, seed, expected):
+    x = leaf(values)
+    out = x.cumprod(0)
+    np.testing.assert_array_equal(out.array, np.cumprod(values))
+    np.testing.assert_array_equal(grad(out, x, seed=seed), expected)
+
+
+def test_median_is_the_lower_middle_and_shares_ties():
+    x = leaf([1, 2, 2, 3])
+    assert x.median().item() == 2
+    np.testing.assert_array_equal(grad(x.median(), x), [0, 0.5, 0.5, 0])
+    assert math.isnan(Tensor(np.array([1.0, math.nan])).median().item())
+
+
 def test_std_of_equal_elements_has_a_zero_gradient_of_any_order():
     x = leaf([3.0, 3.0, 3.0])
     np.testing.assert_array_equal(grad(x.std(), x), [0, 0, 0])

@@ -183,6 +183,30 @@ cdef class CpuBackend(Backend):
         np.copyto(out, array)
         return out
 
+    cdef bint overlaps(self, object array) except -1:
+        cdef cnp.ndarray a = <cnp.ndarray>array
+        cdef int i
+        if cnp.PyArray_ISCONTIGUOUS(a):
+            return False
+        for i in range(cnp.PyArray_NDIM(a)):
+            if cnp.PyArray_STRIDE(a, i) == 0 and cnp.PyArray_DIM(a, i) > 1:
+                return True
+        return overlaps_itself(a)
+
+    cdef int copy_into(self, object target, object values) except -1:
+        np.copyto(target, values)
+        return 0
+
+    cdef object cleared(self, object array, list steps):
+        cdef object out = cnp.PyArray_NewCopy(<cnp.ndarray>array, cnp.NPY_CORDER)
+        cdef object seen = look(out, steps)
+        if np.may_share_memory(seen, out):
+            seen[...] = 0
+        else:
+            # Some step had to copy in this layout; what it read is known by position.
+            out.reshape(-1)[look(np.arange(out.size).reshape(out.shape), steps)] = 0
+        return out
+
     cdef bint same_layout(self, object a, object b) except -1:
         cdef cnp.ndarray x = <cnp.ndarray>a
         cdef cnp.ndarray y = <cnp.ndarray>b
@@ -265,6 +289,25 @@ cdef tuple shape_of(cnp.ndarray a):
     if nd == 2:
         return (cnp.PyArray_DIM(a, 0), cnp.PyArray_DIM(a, 1))
     return tuple([cnp.PyArray_DIM(a, i) for i in range(nd)])
+
+
+cdef object look(object array, list steps):
+    """What a chain of view kernels shows of an array."""
+    for kernel, constants, names in steps:
+        array = (<Kernel>kernel).call((array,) + constants, names)
+    return array
+
+
+cdef bint overlaps_itself(object array):
+    """Whether two elements share memory, for strides that are not zero (sliding windows)."""
+    if array.size < 2:
+        return False
+    reach = array.itemsize
+    for stride, length in sorted((abs(stride), n) for stride, n in zip(array.strides, array.shape) if n > 1):
+        if stride < reach:
+            return True
+        reach += stride * (length - 1)
+    return False
 
 
 cdef bint _dense(object array):

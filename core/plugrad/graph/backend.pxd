@@ -26,6 +26,9 @@ cdef class Backend:
     cdef object full(self, Meta meta, object value)
     cdef object copy(self, object array)
     cdef object copy_like(self, object array, object like)
+    cdef bint overlaps(self, object array) except -1
+    cdef int copy_into(self, object target, object values) except -1
+    cdef object cleared(self, object array, list steps)
     cdef bint same_layout(self, object a, object b) except -1
 
 cdef Backend backend_of(object array)

@@ -135,6 +135,20 @@ cdef class Backend:
         """A copy of `array` laid out like `like` when that is dense, else in C order."""
         return self.copy(array)
 
+    cdef bint overlaps(self, object array) except -1:
+        """Whether two elements of the array share memory."""
+        return False
+
+    cdef int copy_into(self, object target, object values) except -1:
+        raise NotImplementedError(f"backend {self.name!r} has no copy_into")
+
+    cdef object cleared(self, object array, list steps):
+        """A copy of `array`, zero wherever a chain of view kernels looks.
+
+        Each step is (kernel, constants, names of the constants).
+        """
+        raise NotImplementedError(f"backend {self.name!r} has no cleared")
+
     cdef bint same_layout(self, object a, object b) except -1:
         """Whether `copy_like(a, b)` would have the layout that `a` has already."""
         return True

@@ -1,6 +1,8 @@
+from plugrad.graph.backend cimport Backend
 from plugrad.graph.node cimport Node
-from plugrad.graph.op cimport Op
+from plugrad.graph.op cimport Kernel, Op
 
+cdef Kernel kernel_for(Op op, Backend backend)
 cdef bint is_operand(object value)
 cdef object apply1(Op op, object a)
 cdef object apply2(Op op, object a, object b)

@@ -18,10 +18,11 @@ from cpython.long cimport PyLong_Check, PyLong_CheckExact
 
 from plugrad.graph.backend cimport BOOL, COMPLEX, FLOATING, INTEGER, Backend, Meta, backend_of, same_meta
 from plugrad.graph.grad_mode cimport recording
+from plugrad.graph.inplace cimport check_target, rebind, refresh
 from plugrad.graph.node cimport Edge, Node, Saved, new_node, number_node
 from plugrad.graph.op cimport READY_STATE, Kernel, Op, ensure_ready, notify, observers
 from plugrad.graph.roles cimport CAST, target_of
-from plugrad.graph.tensor cimport Tensor, bump, counter_of, make
+from plugrad.graph.tensor cimport Tensor, counter_of, make
 
 cdef extern from "Python.h":
     void Py_INCREF(object)
@@ -36,7 +37,7 @@ cdef bint is_operand(object value):
     return isinstance(value, Tensor) or is_number(value) or backend_of(value) is not None
 
 
-cdef inline Kernel kernel_for(Op op, Backend backend):
+cdef Kernel kernel_for(Op op, Backend backend):
     cdef Py_ssize_t i = backend.index
     if i == 0 and op.first_kernel is not None:
         return op.first_kernel
@@ -63,6 +64,8 @@ cdef object apply1(Op op, object a):
     cdef object array
     if op.simple and isinstance(a, Tensor):
         x = <Tensor>a
+        if x.base is not None:
+            refresh(x)
         if op.kinds_allowed & x.meta.kind:
             prepare(op)
             array = kernel_for(op, x.meta.backend).call1(x._array)
@@ -81,8 +84,12 @@ cdef object apply2(Op op, object a, object b):
         if isinstance(a, Tensor):
             x = <Tensor>a
             meta = x.meta
+            if x.base is not None:
+                refresh(x)
             if isinstance(b, Tensor):
                 y = <Tensor>b
+                if y.base is not None:
+                    refresh(y)
                 if op.kinds_allowed & meta.kind and (meta is y.meta or same_meta(meta, y.meta)):
                     prepare(op)
                     array = kernel_for(op, meta.backend).call2(x._array, y._array)
@@ -100,6 +107,8 @@ cdef object apply2(Op op, object a, object b):
         elif isinstance(b, Tensor):
             y = <Tensor>b
             meta = y.meta
+            if y.base is not None:
+                refresh(y)
             if op.kinds_allowed & meta.kind and keeps_dtype(meta, a):
                 prepare(op)
                 array = kernel_for(op, meta.backend).call2(a, y._array)
@@ -143,11 +152,9 @@ cdef int record_simple(Op op, Tensor x, Tensor y, object number, Tensor out) exc
     node.meta = out.meta
     node.n_inputs = op.n_inputs
     if x is not None and x.needs_grad:
-        check_view(x)
         node.edge0 = x.fn
         node.nr0 = x.output_nr
     if y is not None and y.needs_grad:
-        check_view(y)
         node.edge1 = y.fn
         node.nr1 = y.output_nr
     for code in op.saves:
@@ -226,15 +233,6 @@ cdef Saved saved_entry(object value):
     return entry
 
 
-cdef inline int check_view(Tensor tensor) except -1:
-    if tensor.base is not None and tensor.counter.version != tensor.fn_version:
-        raise RuntimeError(
-            f"a view of shape {tensor.meta.shape} is used after its memory was changed in place; "
-            "take the view again after the change"
-        )
-    return 0
-
-
 # ---- the general path --------------------------------------------------------------------------------------
 
 cdef object dispatch(Op op, list inputs, tuple constants):
@@ -292,7 +290,7 @@ cdef object finish(
             raise wrong_result(op, backend.meta(array), expected)
     if op.view_of >= 0:
         for item in outs:
-            mark_view(<Tensor>item, <Tensor>inputs[op.view_of], backend)
+            mark_view(op, <Tensor>item, inputs, constants, backend)
     if op.differentiable and recording() and any_needs_grad(inputs):
         record(op, inputs, constants, outs)
     return outs[0] if op.n_outputs == 1 else tuple(outs)
@@ -305,47 +303,57 @@ cdef bint any_needs_grad(list inputs):
     return False
 
 
-cdef int mark_view(Tensor out, Tensor source, Backend backend) except -1:
+cdef int mark_view(Op op, Tensor out, list inputs, tuple constants, Backend backend) except -1:
+    """Tie a view to its base: shared version counter, and how to take it again."""
+    cdef Tensor source = <Tensor>inputs[op.view_of]
     if backend.sole(out._array):
         return 0  # this layout needed a copy: no memory is shared
     out.counter = counter_of(source)
     out.base = source if source.base is None else source.base
     out.fn_version = out.counter.version
+    out.outside = source.outside or not recording()
+    if op.n_outputs == 1 and len(inputs) == 1 and (source.base is None or source.chain is not None):
+        out.chain = (() if source.base is None else source.chain) + ((op, constants),)
     return 0
 
 
 cdef object mutate(Op op, list inputs, list arrays, tuple constants, Backend backend):
     """Call an operator that writes into its inputs; it returns the tensors it wrote."""
-    cdef Tensor target
     cdef list targets = [inputs[i] for i in op.mutates]
     cdef bint records = op.differentiable and recording() and any_needs_grad(inputs)
     cdef Node node = None
-    if recording():
-        for item in targets:
-            target = <Tensor>item
-            if target.needs_grad and target.fn.is_leaf:
-                raise RuntimeError(
-                    f"{op.name}: a leaf that requires grad (shape {target.meta.shape}) cannot be changed "
-                    "in-place; use no_grad(), or change a copy"
-                )
-            if target.base is not None and (records or target.base.needs_grad):
-                raise RuntimeError(
-                    f"{op.name}: a view (shape {target.meta.shape}) cannot be changed in-place while a "
-                    "graph is recorded; change its base, or a copy"
-                )
+    cdef Py_ssize_t i
+    for item in targets:
+        check_target(op.name, <Tensor>item, records)
     if records:
         # Inputs are saved with the version they have now; outputs with the one after the change.
         node = new_node(op)
         connect(op, node, inputs, constants)
         save_values(op, node, inputs, None)
-    result = kernel_for(op, backend).call(tuple(arrays) + constants, op.constants)
-    for item in targets:
-        bump(<Tensor>item)
+    try:
+        kernel_for(op, backend).call(tuple(arrays) + constants, op.constants)
+    except Exception as error:
+        error.add_note(f"in operator {op.name} on {describe_inputs(inputs)}")
+        raise
     if records:
-        complete(op, node, targets)
-        for item in targets:
-            (<Tensor>item).base = None
+        finish_mutation(op, node, targets)
+    for i in range(len(targets)):
+        rebind(<Tensor>targets[i], node, <int>i)
     return targets[0] if len(targets) == 1 else tuple(targets)
+
+
+cdef int finish_mutation(Op op, Node node, list targets) except -1:
+    """Note the outputs, save those that the rule names, with the version they are about to get."""
+    cdef int code, slot = 0
+    node.meta = (<Tensor>targets[0]).meta
+    if len(targets) > 1:
+        node.metas = tuple([(<Tensor>t).meta for t in targets])
+    for code in op.saves:
+        if code < 0:
+            replace_saved(node, slot, <Tensor>targets[-1 - code])
+        slot += 1
+    number_node(node)
+    return 0
 
 
 # ---- recording ---------------------------------------------------------------------------------------------
@@ -377,7 +385,6 @@ cdef int connect(Op op, Node node, list inputs, tuple constants) except -1:
                 more.append(None)
             continue
         x = <Tensor>inputs[i]
-        check_view(x)
         if i == 0:
             node.edge0 = x.fn
             node.nr0 = x.output_nr
@@ -416,17 +423,12 @@ cdef int save_values(Op op, Node node, list inputs, list outs) except -1:
 
 
 cdef int complete(Op op, Node node, list outs) except -1:
-    """Note the outputs, save those that the rule names after an in-place call, number the node."""
+    """Note the outputs, number the node and make it their producer."""
     cdef Tensor out
-    cdef int i, code, slot = 0
+    cdef int i
     node.meta = (<Tensor>outs[0]).meta
     if len(outs) > 1:
         node.metas = tuple([(<Tensor>t).meta for t in outs])
-    if op.mutates:
-        for code in op.saves:
-            if code < 0:
-                replace_saved(node, slot, <Tensor>outs[-1 - code])
-            slot += 1
     number_node(node)
     for i in range(len(outs)):
         out = <Tensor>outs[i]
@@ -440,10 +442,19 @@ cdef int complete(Op op, Node node, list outs) except -1:
 
 
 cdef int replace_saved(Node node, int slot, Tensor value) except -1:
-    if slot >= 2:
-        node.more_saved[slot - 2] = saved_entry(value)
-        return 0
-    return save(node, slot, value)
+    """Fill a slot that was left open, with the version that the write in progress will give."""
+    cdef Saved entry
+    if slot == 0:
+        save(node, 0, value)
+        node.version0 += 1
+    elif slot == 1:
+        save(node, 1, value)
+        node.version1 += 1
+    else:
+        entry = saved_entry(value)
+        entry.version += 1
+        node.more_saved[slot - 2] = entry
+    return 0
 
 
 # ---- promotion and shapes ----------------------------------------------------------------------------------
@@ -475,6 +486,8 @@ cdef Backend gather(Op op, list inputs):
                 )
             array = found.adopt(value)
             inputs[i] = value = make(array, found.meta(array))
+        if (<Tensor>value).base is not None:
+            refresh(<Tensor>value)
         meta = (<Tensor>value).meta
         if backend is None:
             backend = meta.backend

@@ -24,6 +24,7 @@ from cpython.pythread cimport (
 
 from plugrad.graph.backend cimport Backend, Meta, same_meta
 from plugrad.graph.grad_mode cimport set_recording
+from plugrad.graph.inplace cimport refresh
 from plugrad.graph.node cimport Leaf, Node, edge_node, edge_nr, output_meta, track
 from plugrad.graph.op cimport Op
 from plugrad.graph.roles cimport ADD, CAST, COPY, SUM_TO, target_of
@@ -138,6 +139,8 @@ cdef list as_tensors(object value, str what):
     for item in items:
         if not isinstance(item, Tensor):
             raise TypeError(f"{what} must be Tensors, got {type(item).__name__}")
+        if (<Tensor>item).base is not None:
+            refresh(<Tensor>item)
     return items
 
 

@@ -4,10 +4,11 @@ cdef class Role:
 
 cdef object target_of(Role role)
 cdef object binary(Role role, object a, object b)
+cdef object update(Role role, object a, object b)
 cdef object unary(Role role, object a)
 cdef object array_ufunc(object ufunc, str method, tuple inputs, dict kwargs)
 cdef object missing_attribute(object tensor, str name)
 
 cdef Role ADD, SUB, MUL, DIV, FLOOR_DIVIDE, REMAINDER, MATMUL, POW, AND, OR, XOR
 cdef Role NEG, POSITIVE, ABS, INVERT, EQ, NE, LT, LE, GT, GE
-cdef Role GETITEM, SETITEM, PERMUTE, TRANSPOSE, SUM_TO, CAST, COPY, AS_STRIDED, ZEROS
+cdef Role GETITEM, SETITEM, PERMUTE, TRANSPOSE, BROADCAST_TO, SUM_TO, CAST, COPY, AS_STRIDED, ZEROS

@@ -9,6 +9,7 @@ from cpython.object cimport PyObject, PyTypeObject
 from types import MethodType
 
 from plugrad.graph.dispatch cimport apply1, apply2, is_operand
+from plugrad.graph.inplace cimport inplace
 from plugrad.graph.op cimport Op
 from plugrad.graph.tensor cimport Tensor
 
@@ -20,6 +21,8 @@ cdef extern from *:
     static PyObject *plugrad_type_dict(PyTypeObject *type) { return type->tp_dict; }
     """
     PyObject *plugrad_type_dict(PyTypeObject *)
+
+from plugrad.graph.inplace import InPlace
 
 cdef dict _roles = {}
 cdef object _resolver = None
@@ -69,6 +72,7 @@ GETITEM = _role("getitem")
 SETITEM = _role("setitem")
 PERMUTE = _role("permute")
 TRANSPOSE = _role("transpose")
+BROADCAST_TO = _role("broadcast_to")
 SUM_TO = _role("sum_to")
 CAST = _role("cast")
 COPY = _role("copy")
@@ -103,6 +107,13 @@ cdef object unary(Role role, object a):
     if isinstance(target, Op):
         return apply1(<Op>target, a)
     return target(a)
+
+
+cdef object update(Role role, object a, object b):
+    """What Python's augmented assignments do: a operator= b, in place."""
+    if not is_operand(b):
+        return NotImplemented
+    return inplace(target_of(role), <Tensor>a, (b,), {})
 
 
 def call(str name, *args, **kwargs):
@@ -182,6 +193,11 @@ cdef object missing_attribute(object tensor, str name):
             raise AttributeError(f"a Tensor has no attribute {name!r}: {error}") from error
         if target is not None:
             return MethodType(target, tensor)
+        if name.endswith("_") and not name.startswith("_"):
+            target = _method_resolver(name[:-1])
+            if target is not None:
+                install_method(name, InPlace(target))
+                return getattr(tensor, name)
     raise AttributeError(f"a Tensor has no attribute {name!r}")
 
 

@@ -12,6 +12,8 @@ cdef class Tensor:
     cdef object _grad
     cdef Tensor base
     cdef Py_ssize_t fn_version
+    cdef tuple chain
+    cdef bint outside
     cdef object tangent
 
 cdef Tensor make(object array, Meta meta)

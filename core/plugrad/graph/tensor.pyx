@@ -12,7 +12,8 @@ from weakref import ref as weak_reference
 from plugrad.graph.backend cimport COMPLEX, FLOATING, Backend, Meta, backend_of
 from plugrad.graph.node cimport new_leaf
 from plugrad.graph cimport roles
-from plugrad.graph.roles cimport binary, target_of, unary
+from plugrad.graph.inplace cimport refresh
+from plugrad.graph.roles cimport binary, target_of, unary, update
 
 from plugrad.graph.hooks import Hooks, attach
 
@@ -88,10 +89,12 @@ cdef class Tensor:
 
     @property
     def is_leaf(self):
+        fresh(self)
         return self.fn is None or self.fn.is_leaf
 
     @property
     def grad_fn(self):
+        fresh(self)
         return None if self.fn is None or self.fn.is_leaf else self.fn
 
     @property
@@ -108,10 +111,12 @@ cdef class Tensor:
 
     @property
     def requires_grad(self):
+        fresh(self)
         return self.needs_grad
 
     @requires_grad.setter
     def requires_grad(self, bint value):
+        fresh(self)
         if self.fn is not None and not self.fn.is_leaf:
             if value:
                 return
@@ -191,6 +196,7 @@ cdef class Tensor:
         RuntimeError
             The tensor requires grad: changes and uses of the array would escape the graph.
         """
+        fresh(self)
         if self.needs_grad:
             raise RuntimeError(
                 "numpy() on a tensor that requires grad would leave the graph; use detach().numpy()"
@@ -319,6 +325,30 @@ cdef class Tensor:
         """The tensor in host memory; itself if it is there."""
         return self.to("cpu")
 
+    # ---- in place ----
+
+    def copy_(self, source):
+        """Write the values of another tensor, broadcast and cast as needed; recorded."""
+        from plugrad.graph.inplace import copy_
+
+        return copy_(self, source)
+
+    def fill_(self, value):
+        """Write one number, or a 0-d tensor, into every element; recorded."""
+        from plugrad.graph.inplace import fill_
+
+        return fill_(self, value)
+
+    def zero_(self):
+        """Write zeros; recorded."""
+        return self.fill_(0)
+
+    def detach_(self):
+        """Take the tensor out of its graph, in place."""
+        from plugrad.graph.inplace import detach_
+
+        return detach_(self)
+
     # ---- gradients ----
 
     def backward(self, gradient=None, retain_graph=None, create_graph=False, inputs=None):
@@ -348,6 +378,7 @@ cdef class Tensor:
 
     def retain_grad(self):
         """Keep the gradient of a tensor that is not a leaf in ``grad``, too."""
+        fresh(self)
         if not self.needs_grad:
             raise RuntimeError("retain_grad() on a tensor that does not require grad")
         if not self.fn.is_leaf:
@@ -371,6 +402,7 @@ cdef class Tensor:
         RuntimeError
             The tensor does not require grad.
         """
+        fresh(self)
         if not self.needs_grad:
             raise RuntimeError("register_hook() on a tensor that does not require grad")
         if not callable(hook):
@@ -451,6 +483,36 @@ cdef class Tensor:
     def __rxor__(self, other):
         return binary(roles.XOR, other, self)
 
+    def __iadd__(self, other):
+        return update(roles.ADD, self, other)
+
+    def __isub__(self, other):
+        return update(roles.SUB, self, other)
+
+    def __imul__(self, other):
+        return update(roles.MUL, self, other)
+
+    def __itruediv__(self, other):
+        return update(roles.DIV, self, other)
+
+    def __ifloordiv__(self, other):
+        return update(roles.FLOOR_DIVIDE, self, other)
+
+    def __imod__(self, other):
+        return update(roles.REMAINDER, self, other)
+
+    def __iand__(self, other):
+        return update(roles.AND, self, other)
+
+    def __ior__(self, other):
+        return update(roles.OR, self, other)
+
+    def __ixor__(self, other):
+        return update(roles.XOR, self, other)
+
+    def __ipow__(self, other, modulo):
+        return NotImplemented if modulo is not None else update(roles.POW, self, other)
+
     def __neg__(self):
         return unary(roles.NEG, self)
 
@@ -499,6 +561,13 @@ cdef class Tensor:
 
     def __getattr__(self, str name):
         return roles.missing_attribute(self, name)
+
+
+cdef inline int fresh(Tensor tensor) except -1:
+    """A view's place in the graph may have changed with its base."""
+    if tensor.base is not None:
+        refresh(tensor)
+    return 0
 
 
 cdef Tensor make(object array, Meta meta):

@@ -1,0 +1,262 @@
+"""Writing in place, on tensors and through views, with gradients that stay right.
+
+(a) Writing never changes a numbered node. A tensor that was written gets a new producer; if it is a view, its
+    base gets one: a `CopySlices` node, whose inputs are the base as it was and the value that was written.
+(b) A view knows its base and the chain of view operators that leads from there. When the shared version
+    counter has moved, its producer is stale: it is made again, by taking the chain from the base's new producer,
+    when the view is next used. Replaying operators holds for every stride and for views of any plugin.
+(c) The in-place form of an operator (`mul_`, `exp_`, …) is the operator itself, followed by writing its result
+    over its first input: no operator declares it, every operator has it.
+"""
+from plugrad.graph.backend cimport Backend, Meta
+from plugrad.graph.dispatch cimport dispatch, kernel_for
+from plugrad.graph.grad_mode cimport recording, set_recording
+from plugrad.graph.node cimport Counter, Node, new_node, number_node
+from plugrad.graph.op cimport READY_STATE, Op
+from plugrad.graph.roles cimport BROADCAST_TO, CAST, target_of
+from plugrad.graph.tensor cimport Tensor, bump, counter_of, make
+
+
+# ---- views -------------------------------------------------------------------------------------------------
+
+cdef int refresh(Tensor view) except -1:
+    """Bring the producer of a view up to date with what was written to its memory."""
+    cdef Tensor base = view.base
+    cdef Tensor again
+    cdef bint before
+    if view.counter.version == view.fn_version:
+        return 0
+    if view.outside or (view.fn is not None and view.fn.is_leaf):
+        view.fn_version = view.counter.version
+        return 0
+    if not base.needs_grad:
+        view.fn = None
+        view.needs_grad = False
+    else:
+        before = set_recording(True)
+        try:
+            again = replay(view.chain, base)
+        finally:
+            set_recording(before)
+        view.fn = again.fn
+        view.output_nr = again.output_nr
+        view.needs_grad = again.needs_grad
+    view.fn_version = view.counter.version
+    return 0
+
+
+cdef Tensor replay(tuple chain, Tensor tensor):
+    """The view that a chain of (operator, constants) gives of another tensor."""
+    cdef object seen = tensor
+    for op, constants in chain:
+        seen = dispatch(<Op>op, [seen], <tuple>constants)
+    return <Tensor>seen
+
+
+cdef class CopySlices(Op):
+    """The producer of a tensor part of which was overwritten: inputs are the old whole and the new part."""
+
+    def __init__(self):
+        Op.__init__(self, "CopySlices")
+        self.state = READY_STATE
+        self.differentiable = True
+
+    cdef object needs_of(self, Node node, set wanted):
+        return None
+
+    cdef object gradients(self, Node node, object grad, object needs, bint record):
+        cdef tuple chain = <tuple>node.state
+        whole = None if node.edge0 is None else cleared(<Tensor>grad, chain, record)
+        part = None if node.edge1 is None else replay(chain, <Tensor>grad)
+        return whole, part
+
+
+cdef CopySlices COPY_SLICES = CopySlices()
+
+
+cdef Node copy_slices(Node whole, int whole_nr, Node part, int part_nr, tuple chain, Meta meta):
+    cdef Node node = new_node(COPY_SLICES)
+    node.n_inputs = 2
+    node.edge0 = whole
+    node.nr0 = whole_nr
+    node.edge1 = part
+    node.nr1 = part_nr
+    node.meta = meta
+    node.state = chain
+    number_node(node)
+    return node
+
+
+cdef Tensor cleared(Tensor grad, tuple chain, bint record):
+    """`grad` with zeros where the chain looks: what reaches the old values of a tensor partly overwritten."""
+    cdef Backend backend = grad.meta.backend
+    cdef list steps = [(kernel_for(<Op>op, backend), constants, (<Op>op).constants) for op, constants in chain]
+    cdef Tensor out = make(backend.cleared(grad._array, steps), grad.meta)
+    if record and grad.needs_grad:
+        out.fn = copy_slices(grad.fn, grad.output_nr, None, 0, chain, grad.meta)
+        out.needs_grad = True
+    return out
+
+
+# ---- writing -----------------------------------------------------------------------------------------------
+
+cdef int check_target(str name, Tensor target, bint records) except -1:
+    """Refuse a tensor that must not be written now. `records`: whether the written value has a graph."""
+    cdef Tensor base = target.base
+    if target.meta.backend.overlaps(target._array):
+        raise RuntimeError(
+            f"{name}: elements of the tensor (shape {target.meta.shape}) share memory, as after expand(): writing "
+            "one in-place would change others; write to a clone()"
+        )
+    if not recording():
+        return 0
+    if target.needs_grad and target.fn.is_leaf:
+        raise RuntimeError(
+            f"{name}: a leaf that requires grad (shape {target.meta.shape}) cannot be changed in-place; "
+            "use no_grad(), or change a copy"
+        )
+    if base is None:
+        return 0
+    if base.needs_grad and base.fn.is_leaf:
+        raise RuntimeError(
+            f"{name}: a view (shape {target.meta.shape}) of a leaf that requires grad cannot be changed "
+            "in-place; use no_grad(), or change a copy"
+        )
+    if not (records or base.needs_grad):
+        return 0
+    if target.outside:
+        raise RuntimeError(
+            f"{name}: this view (shape {target.meta.shape}) was made under no_grad and cannot be changed "
+            "in-place where a graph is recorded; take the view outside no_grad"
+        )
+    if target.chain is None:
+        raise RuntimeError(
+            f"{name}: this view (shape {target.meta.shape}) is one of several that one call returned; it "
+            "cannot be changed in-place where a graph is recorded; take it by indexing, or change a copy"
+        )
+    return 0
+
+
+cdef int rebind(Tensor target, Node node, int nr) except -1:
+    """The memory of `target` was written: its value now comes from output `nr` of `node` (None: no graph)."""
+    cdef Tensor base = target.base
+    bump(target)
+    if not recording():
+        return 0
+    if base is None:
+        if node is None and target.needs_grad:
+            # Still part of the graph, though nothing of the old value is left.
+            node = copy_slices(target.fn, target.output_nr, None, 0, (), target.meta)
+            nr = 0
+        if node is not None:
+            target.fn = node
+            target.output_nr = nr
+            target.needs_grad = True
+        return 0
+    if node is not None or base.needs_grad:
+        base.fn = copy_slices(base.fn, base.output_nr, node, nr, target.chain, base.meta)
+        base.output_nr = 0
+        base.needs_grad = True
+    return refresh(target)
+
+
+cdef Tensor absorb(str name, Tensor target, Tensor result):
+    """Write the values of `result` over `target` and let it take its place in the graph."""
+    if target.base is not None:
+        refresh(target)
+    check_target(name, target, result.needs_grad)
+    if result.meta.dtype != target.meta.dtype:
+        if not may_hold(target.meta, result.meta):
+            raise RuntimeError(
+                f"{name}: a {result.meta.dtype} result cannot be written into a {target.meta.dtype} tensor"
+            )
+        result = target_of(CAST)(result, dtype=target.meta.dtype)
+    if result.meta.shape != target.meta.shape:
+        raise RuntimeError(
+            f"{name}: a result of shape {result.meta.shape} cannot be written into a tensor of shape "
+            f"{target.meta.shape}"
+        )
+    keep_saved_input(target, result)
+    target.meta.backend.copy_into(target._array, result._array)
+    rebind(target, result.fn, result.output_nr)
+    return target
+
+
+cdef bint may_hold(Meta target, Meta result):
+    """Whether results of one dtype may be written into the other: the kind may not get lower."""
+    return result.kind <= target.kind
+
+
+cdef int keep_saved_input(Tensor target, Tensor result) except -1:
+    """The node that made `result` may have saved the value that is about to be overwritten: give it a copy.
+
+    Only where it was the operator's first input; if the same tensor was another operand too, that one is found
+    changed at backward, as after any other in-place operation.
+    """
+    cdef Node node = result.fn
+    if node is None or not isinstance(node.op, Op) or not (<Op>node.op).saves:
+        return 0
+    if (<Op>node.op).saves[0] == 0 and node.saved0 is target._array:
+        node.saved0 = target.meta.backend.copy(target._array)
+        node.counter0 = Counter.__new__(Counter)
+        node.version0 = 0
+    return 0
+
+
+cdef Tensor inplace(object target, Tensor tensor, tuple args, dict kwargs):
+    """``tensor.name_(…)``: the operator's result written over its first input."""
+    name = f"{getattr(target, 'name', target)}_"
+    if tensor.base is not None:
+        refresh(tensor)
+    check_target(name, tensor, False)
+    result = target(tensor, *args, **kwargs)
+    if not isinstance(result, Tensor):
+        raise TypeError(f"{name}: the operator returns {type(result).__name__}; it has no in-place form")
+    return absorb(name, tensor, <Tensor>result)
+
+
+class InPlace:
+    """The in-place form of an operator: a callable whose first argument is written."""
+
+    def __init__(self, target):
+        self.target = target
+        self.name = f"{getattr(target, 'name', target)}_"
+        self.__doc__ = f"{self.name}: writes the result over the first argument and returns it."
+
+    def __call__(self, Tensor tensor not None, *args, **kwargs):
+        return inplace(self.target, tensor, args, kwargs)
+
+    def __repr__(self):
+        return f"<in-place {self.name}>"
+
+
+def copy_(Tensor target not None, source):
+    """Write `source` (a Tensor, broadcast and cast as needed) into `target`, recorded."""
+    cdef Tensor value
+    if not isinstance(source, Tensor):
+        raise TypeError(f"copy_() takes a Tensor, got {type(source).__name__}")
+    value = <Tensor>source
+    if value.meta.dtype != target.meta.dtype:
+        value = target_of(CAST)(value, dtype=target.meta.dtype)
+    if value.meta.shape != target.meta.shape:
+        value = target_of(BROADCAST_TO)(value, target.meta.shape)
+    return absorb("copy_", target, value)
+
+
+def fill_(Tensor target not None, value):
+    """Write one number, or a 0-d Tensor, into every element."""
+    if isinstance(value, Tensor):
+        if (<Tensor>value).meta.shape != ():
+            raise RuntimeError(f"fill_() takes a number or a 0-d tensor, got shape {value.shape}")
+        return copy_(target, value)
+    return copy_(target, make(target.meta.backend.full(target.meta, value), target.meta))
+
+
+def detach_(Tensor target not None):
+    """Take the tensor out of its graph, in place."""
+    if target.base is not None:
+        raise RuntimeError("detach_() on a view would leave its base in the graph; use detach()")
+    target.fn = None
+    target.needs_grad = False
+    target.output_nr = 0
+    return target

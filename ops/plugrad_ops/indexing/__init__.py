@@ -1,0 +1,5 @@
+"""Reading and writing at positions: ``x[...]``, `index_put`, `take_along_dim`, `gather`, `scatter_add`."""
+
+from plugrad_ops.indexing import along, ops, writing
+
+MODULES = (ops, along, writing)

@@ -1,0 +1,5 @@
+"""Products of matrices and vectors."""
+
+from plugrad_ops.linalg import ops
+
+MODULES = (ops,)

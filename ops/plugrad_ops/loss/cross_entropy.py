@@ -1,0 +1,317 @@
+"""Cross entropy over classes, from logits, and the negative log likelihood.
+
+The classes lie along dimension 1, or dimension 0 of a single sample without batch: input (C), (N, C) or (N, C, d…) with
+class indices of shape (), (N) or (N, d…), or probabilities of the input's shape. The common case, class indices without
+class weights, is one fused operator; the others are composed.
+"""
+
+import math
+
+import numpy as np
+
+from plugrad import composite, operator, ops
+from plugrad_ops.loss import cpu
+from plugrad_ops.loss.ops import check_reduction, reduced
+from plugrad_ops.reduction.ops import stable_logsumexp
+
+
+def class_dim(name, input):
+    """The dimension of `input` that holds the classes."""
+    if not input.ndim:
+        raise RuntimeError(f"{name}: input needs a dimension of classes, got a 0-d tensor")
+    return 0 if input.ndim == 1 else 1
+
+
+def _target_shape(name, shape, target):
+    """Raise unless class indices of shape `target` belong to logits of shape `shape`."""
+    expected = (*shape[:1], *shape[2:]) if len(shape) > 1 else ()
+    if tuple(target) != expected:
+        raise RuntimeError(
+            f"{name}: input of shape {tuple(shape)} takes class indices of shape {expected}, got {tuple(target)}"
+        )
+    return expected
+
+
+def _check_classes(name, target, kept, classes):
+    wrong = kept & ((target < 0) | (target >= classes))
+    if wrong.any():
+        raise IndexError(
+            f"{name}: target {target[wrong].flat[0]} is out of bounds for {classes} classes (dimension 1 of input)"
+        )
+
+
+def _with_dim(name, input, target):
+    return class_dim(name, input), _target_shape(name, input.shape, target.shape)
+
+
+# ---- class indices, fused ------------------------------------------------------------------------------------
+
+
+def _fused_meta(input, target, *, ignore_index=-100, reduction="mean", label_smoothing=0.0):
+    _, shape = _with_dim("softmax_cross_entropy", input, target)
+    return shape if reduction == "none" else (), input.dtype
+
+
+def _check_smoothing(name, label_smoothing):
+    if not 0.0 <= label_smoothing <= 1.0:
+        raise RuntimeError(
+            f"{name}: label_smoothing must lie between 0 and 1, got {label_smoothing}"
+        )
+
+
+def softmax_cross_entropy(
+    input, target, *, ignore_index=-100, reduction="mean", label_smoothing=0.0
+):
+    """-log softmax(input) at the class indices `target`; a target equal to `ignore_index` counts for nothing.
+
+    Label smoothing ε spreads the share ε of each target evenly over all classes. The mean is over what is not ignored.
+    See `cross_entropy` for shapes.
+    """
+    name = "cross_entropy"
+    check_reduction(name, reduction)
+    _check_smoothing(name, label_smoothing)
+    dim, _ = _with_dim(name, input, target)
+    classes = input.shape[dim]
+    kept = target != ignore_index
+    _check_classes(name, target, kept, classes)
+    work = input.astype(np.float32) if input.dtype == np.float16 else input
+    total = stable_logsumexp(work, (dim,), False)
+    at = np.expand_dims(np.where(kept, target, 0), dim)
+    loss = total - np.take_along_axis(work, at, dim).squeeze(dim) if classes else total * 0
+    if label_smoothing:
+        even = total - np.add.reduce(work, axis=dim) / work.dtype.type(classes)
+        loss = (1 - label_smoothing) * loss + label_smoothing * even
+    loss = np.where(kept, loss, work.dtype.type(0))
+    if reduction == "none":
+        return loss.astype(input.dtype, copy=False)
+    out = np.add.reduce(loss, axis=None)
+    if reduction == "mean":
+        out = out / work.dtype.type(np.count_nonzero(kept))
+    return np.asarray(out).astype(input.dtype, copy=False)
+
+
+softmax_cross_entropy = operator(
+    "standard::softmax_cross_entropy",
+    dtypes={"target": "integer"},
+    infer=_fused_meta,
+    cpu=cpu.CrossEntropy(softmax_cross_entropy),
+)(softmax_cross_entropy)
+
+
+@softmax_cross_entropy.backward
+def _(grad, input, target, ignore_index, reduction, label_smoothing):
+    dim, classes = class_dim("cross_entropy", input), input.shape[0 if input.ndim == 1 else 1]
+    kept = target != ignore_index
+    if reduction == "mean":
+        grad = grad / ops.cast(ops.sum(kept), dtype=input.dtype)
+    weight = ops.unsqueeze(ops.where(kept, grad, 0), dim=dim)
+    wanted = ops.one_hot(ops.where(kept, target, 0), num_classes=classes)
+    if dim != input.ndim - 1:
+        wanted = ops.movedim(wanted, -1, dim)
+    wanted = ops.cast(wanted, dtype=input.dtype)
+    if label_smoothing:
+        wanted = (1 - label_smoothing) * wanted + label_smoothing / classes
+    return weight * (ops.softmax(input, dim=dim) - wanted), None
+
+
+@softmax_cross_entropy.backward_kernel
+def _(grad, input, target, ignore_index, reduction, label_smoothing):
+    out = cpu.cross_entropy_gradient(grad, input, target, ignore_index, reduction, label_smoothing)
+    if out is not None:
+        return out, None
+    dim = 0 if input.ndim == 1 else 1
+    classes = input.shape[dim]
+    kept = target != ignore_index
+    work = input.astype(np.float32) if input.dtype == np.float16 else input
+    out = np.exp(work - np.maximum.reduce(work, axis=dim, keepdims=True)) if classes else work * 0
+    out /= np.add.reduce(out, axis=dim, keepdims=True)
+    if label_smoothing:
+        out -= work.dtype.type(label_smoothing / classes)
+    at = np.expand_dims(np.where(kept, target, 0), dim)
+    if classes:
+        own = np.take_along_axis(out, at, dim) - work.dtype.type(1 - label_smoothing)
+        np.put_along_axis(out, at, own, dim)
+    if reduction == "mean":
+        grad = grad / work.dtype.type(np.count_nonzero(kept))
+    out *= np.expand_dims(np.where(kept, grad, work.dtype.type(0)), dim)
+    return out.astype(input.dtype, copy=False), None
+
+
+@softmax_cross_entropy.samples
+def _(make):
+    yield make.call(make.normal(3, 4), make.integers(3, high=4))
+    yield make.call(make.normal(4), make.integers(high=4))
+    yield make.call(make.normal(2, 3, 2), make.integers(2, 2, high=3), reduction="none")
+    yield make.call(make.normal(3, 2), np.array([0, -100, 1]), reduction="sum", label_smoothing=0.1)
+    yield make.call(make.normal(3, 2), np.array([0, 1, 0]), ignore_index=1, label_smoothing=0.2)
+    yield make.call(make.values([[800.0, -800.0], [0.0, 1.0]]), np.array([0, 1]))
+    yield make.call(make.normal(0, 3), make.integers(0, high=3), reduction="sum")
+    yield make.error(IndexError, "out of bounds", make.normal(2, 3), np.array([0, 3]))
+    yield make.error(RuntimeError, "class indices of shape", make.normal(2, 3), np.array([0]))
+    yield make.error(ValueError, "reduction", make.normal(2, 3), np.array([0, 1]), reduction="avg")
+    yield make.error(
+        RuntimeError, "label_smoothing", make.normal(2, 3), np.array([0, 1]), label_smoothing=2.0
+    )
+
+
+# ---- negative log likelihood ---------------------------------------------------------------------------------
+
+
+@composite("standard::nll_loss")
+def nll_loss(input, target, weight=None, *, ignore_index=-100, reduction="mean"):
+    """Minus the log probabilities `input` at the class indices `target`, times the classes' `weight`.
+
+    The mean is weighted: it divides by the sum of the weights of the targets that are not ignored.
+
+    Raises
+    ------
+    IndexError
+        A target is no class.
+    RuntimeError
+        Shapes do not fit together.
+    """
+    name = "nll_loss"
+    check_reduction(name, reduction)
+    dim, _ = _with_dim(name, input, target)
+    kept, classes = target != ignore_index, input.shape[dim]
+    _check_classes(name, target.array, kept.array, classes)
+    at = ops.where(kept, target, 0)
+    picked = ops.take_along_dim(input, ops.unsqueeze(at, dim=dim), dim=dim)
+    loss = ops.where(kept, -ops.squeeze(picked, dim=dim), 0)
+    if weight is None:
+        if reduction != "mean":
+            return reduced(name, loss, reduction)
+        return ops.sum(loss) / ops.cast(ops.sum(kept), dtype=input.dtype)
+    factor = ops.where(kept, _class_weight(name, weight, classes)[at], 0)
+    loss = factor * loss
+    if reduction != "mean":
+        return reduced(name, loss, reduction)
+    return ops.sum(loss) / ops.sum(factor)
+
+
+def _class_weight(name, weight, classes):
+    if weight.shape != (classes,):
+        raise RuntimeError(f"{name}: weight must have shape {(classes,)}, got {weight.shape}")
+    return weight
+
+
+@nll_loss.samples
+def _(make):
+    yield make.call(make.normal(3, 4), make.integers(3, high=4))
+    yield make.call(make.normal(4), make.integers(high=4), make.positive(4))
+    yield make.call(
+        make.normal(2, 3, 2), make.integers(2, 2, high=3), make.positive(3), reduction="none"
+    )
+    yield make.call(make.normal(3, 2), np.array([0, -100, 1]), make.positive(2), reduction="sum")
+    yield make.call(make.normal(0, 3), make.integers(0, high=3), reduction="sum")
+    yield make.error(IndexError, "out of bounds", make.normal(2, 3), np.array([0, 3]))
+    yield make.error(RuntimeError, "class indices of shape", make.normal(2, 3), np.array([0]))
+    yield make.error(
+        RuntimeError,
+        "weight must have shape",
+        make.normal(2, 3),
+        np.array([0, 1]),
+        make.positive(2),
+    )
+
+
+# ---- cross entropy -------------------------------------------------------------------------------------------
+
+
+@composite("standard::cross_entropy")
+def cross_entropy(
+    input, target, weight=None, *, ignore_index=-100, reduction="mean", label_smoothing=0.0
+):
+    """The cross entropy of the softmax of `input` and `target`.
+
+    Parameters
+    ----------
+    input : (C), (N, C) or (N, C, d…)
+        Logits.
+    target : integers of shape (), (N) or (N, d…), or floating of the shape of `input`
+        Class indices or probabilities.
+    weight : (C), optional
+        Of each class; with class indices the mean is weighted.
+    ignore_index : int, default -100
+        Class indices that count for nothing.
+    reduction : "mean", "sum" or "none"
+    label_smoothing : float between 0 and 1
+        The share of each target that is spread evenly over all classes.
+
+    Raises
+    ------
+    IndexError
+        A target is no class.
+    RuntimeError
+        Shapes do not fit together.
+    """
+    name = "cross_entropy"
+    if target.dtype.kind in "fc":
+        return _with_probabilities(name, input, target, weight, reduction, label_smoothing)
+    if weight is None:
+        return ops.softmax_cross_entropy(
+            input, target, ignore_index=ignore_index, reduction=reduction, label_smoothing=label_smoothing
+        )  # fmt: skip
+    _check_smoothing(name, label_smoothing)
+    dim, _ = _with_dim(name, input, target)
+    logs = ops.log_softmax(input, dim=dim)
+    loss = ops.nll_loss(logs, target, weight, ignore_index=ignore_index, reduction=reduction)
+    if not label_smoothing:
+        return loss
+    classes = input.shape[dim]
+    shape = (classes,) + (1,) * (input.ndim - 1 - dim)
+    kept = target != ignore_index
+    even = ops.where(kept, -ops.sum(logs * ops.reshape(weight, shape), dim=dim), 0)
+    if reduction == "mean":
+        factor = ops.where(kept, weight[ops.where(kept, target, 0)], 0)
+        even = ops.sum(even) / ops.sum(factor)
+    else:
+        even = reduced(name, even, reduction)
+    return (1 - label_smoothing) * loss + (label_smoothing / classes) * even
+
+
+def _with_probabilities(name, input, target, weight, reduction, label_smoothing):
+    check_reduction(name, reduction)
+    _check_smoothing(name, label_smoothing)
+    dim = class_dim(name, input)
+    if input.shape != target.shape:
+        raise RuntimeError(
+            f"{name}: probabilities must have the shape of input, got {target.shape} and {input.shape}; "
+            "class indices are integers"
+        )
+    classes = input.shape[dim]
+    if label_smoothing:
+        target = (1 - label_smoothing) * target + label_smoothing / classes
+    terms = ops.log_softmax(input, dim=dim) * target
+    if weight is not None:
+        shape = (classes,) + (1,) * (input.ndim - 1 - dim)
+        terms = terms * ops.reshape(_class_weight(name, weight, classes), shape)
+    loss = -ops.sum(terms, dim=dim)
+    if (
+        reduction == "mean"
+    ):  # over samples, not over their sum of weights: a probability has no single class
+        return ops.sum(loss) / (math.prod(loss.shape) or math.nan)
+    return reduced(name, loss, reduction)
+
+
+@cross_entropy.samples
+def _(make):
+    yield make.call(make.normal(3, 4), make.integers(3, high=4))
+    yield make.call(
+        make.normal(3, 4), make.integers(3, high=4), make.positive(4), label_smoothing=0.1
+    )
+    yield make.call(make.normal(3, 4), make.positive(3, 4), make.positive(4))
+    yield make.call(
+        make.normal(2, 3, 2), make.positive(2, 3, 2), reduction="none", label_smoothing=0.1
+    )
+    yield make.call(
+        make.normal(3, 2),
+        np.array([0, -100, 1]),
+        make.positive(2),
+        reduction="sum",
+        label_smoothing=0.3,
+    )
+    yield make.call(make.normal(4), make.integers(high=4))
+    yield make.call(make.normal(0, 3), make.integers(0, high=3), reduction="sum")
+    yield make.error(IndexError, "out of bounds", make.normal(2, 3), np.array([0, 3]))
+    yield make.error(RuntimeError, "shape of input", make.normal(2, 3), make.positive(2))

@@ -1,0 +1,117 @@
+"""Vector norms, with the subgradient of least norm where they have no derivative: 0 at the zero vector."""
+
+import math
+
+import numpy as np
+
+from plugrad import composite, operator, ops
+from plugrad_ops.reduction.ops import kept
+from plugrad_ops.shape.dims import normalize_dims, reduced_shape
+
+
+def _norm_meta(input, *, p=2.0, dim=None, keepdim=False):
+    return reduced_shape(input.shape, normalize_dims("norm", dim, input.ndim), keepdim), input.dtype
+
+
+def _norm(size, p, axes):
+    """The norm of the absolute values `size`; a result that left the range is computed again from scaled values."""
+    if p == math.inf:
+        return np.maximum.reduce(size, axis=axes, keepdims=True, initial=0)
+    if p == -math.inf:
+        return np.minimum.reduce(size, axis=axes, keepdims=True, initial=math.inf)
+    if p == 0:
+        return np.add.reduce(size != 0, axis=axes, keepdims=True, dtype=size.dtype)
+    if p == 1:
+        return np.add.reduce(size, axis=axes, keepdims=True)
+    out = _power_sum(size, p, axes)
+    if np.any((out < 1e-150 if size.dtype == np.float64 else out < 1e-18) | np.isinf(out)):
+        top = np.maximum.reduce(size, axis=axes, keepdims=True, initial=0)
+        top = np.where((top > 0) & np.isfinite(top), top, size.dtype.type(1))
+        out = _power_sum(size / top, p, axes) * top
+    return out
+
+
+def _power_sum(size, p, axes):
+    if p == 2:
+        return np.sqrt(np.add.reduce(np.square(size), axis=axes, keepdims=True))
+    return np.add.reduce(size**p, axis=axes, keepdims=True) ** (1 / p)
+
+
+def _norm_kinks(input, *, tol, p=2.0, dim=None, keepdim=False):
+    axes = normalize_dims("norm", dim, input.ndim)
+    size = np.abs(input)
+    if not size.size:
+        return np.zeros(size.shape, bool)
+    near = np.max(size, axis=axes, keepdims=True) <= tol
+    if p < 2:
+        near = near | (size <= tol)
+    elif p == math.inf:
+        close = size >= np.max(size, axis=axes, keepdims=True) - tol
+        near = near | (close & (np.sum(close, axis=axes, keepdims=True) > 1))
+    return np.broadcast_to(near, size.shape)
+
+
+@operator("standard::norm", infer=_norm_meta, kinks=_norm_kinks, method=True)
+def norm(input, *, p=2.0, dim=None, keepdim=False):
+    """(Σ |input|**p)**(1/p) over `dim`; the greatest or smallest size for p = ±inf, the nonzero ones' number for 0.
+
+    Where the true value is in range, neither squares nor powers overflow or vanish.
+    """
+    axes = normalize_dims("norm", dim, input.ndim)
+    work = np.abs(input.astype(np.float32) if input.dtype == np.float16 else input)
+    out = _norm(work, p, axes).astype(input.dtype, copy=False)
+    return out if keepdim else out.reshape(reduced_shape(input.shape, axes, False))
+
+
+@norm.backward
+def _(grad, input, out, p, dim, keepdim):
+    if p == 0:
+        return ops.zeros_like(input)
+    shape = input.shape
+    grad, out = kept(grad, shape, dim, keepdim), kept(out, shape, dim, keepdim)
+    if p == 1:
+        return grad * ops.sign(input)
+    if p in (math.inf, -math.inf):
+        hit = ops.cast(ops.abs(input) == out, dtype=input.dtype)
+        return grad * (
+            ops.sign(input) * hit / ops.clamp(ops.sum(hit, dim=dim, keepdim=True), min=1)
+        )
+    zero = out == 0
+    ratio = input / ops.where(zero, 1, out)
+    if p == 2:
+        return ops.where(zero, 0, grad) * ratio
+    none = ratio == 0
+    power = ops.where(none, 0, ops.sign(ratio) * ops.abs(ops.where(none, 1, ratio)) ** (p - 1))
+    return ops.where(zero, 0, grad) * power
+
+
+@norm.samples
+def _(make):
+    yield make.call(make.normal(2, 3))
+    yield make.call(make.normal(2, 3), dim=-1, keepdim=True)
+    yield make.call(make.distinct(2, 3), p=3.0, dim=0)
+    yield make.call(make.distinct(2, 3), p=1.0, dim=0)
+    yield make.call(make.positive(3), p=0.5)
+    yield make.call(make.distinct(2, 3), p=math.inf, dim=1)
+    yield make.call(make.positive(3), p=-math.inf)
+    yield make.call(make.normal(), dim=0)
+    yield make.call(make.normal(0, 3), dim=1)
+    yield make.error(IndexError, "out of range", make.normal(2, 3), dim=2)
+
+
+@composite("standard::normalize")
+def normalize(input, p=2.0, dim=1, eps=1e-12):
+    """`input` divided by its norm over `dim`; 0, with gradient 0, where the norm does not exceed `eps`.
+
+    PyTorch divides by `eps` there, so that the gradient at the zero vector is 1 / eps.
+    """
+    length = ops.norm(input, p=p, dim=dim, keepdim=True)
+    return input / ops.where(length > eps, length, math.inf)
+
+
+@normalize.samples
+def _(make):
+    yield make.call(make.normal(2, 3))
+    yield make.call(make.positive(2, 3), p=1.0, dim=0)
+    yield make.call(make.normal(0, 3))
+    yield make.error(IndexError, "out of range", make.normal(2), dim=1)

@@ -1,0 +1,393 @@
+"""Sums, means, products, variance and logsumexp over dimensions.
+
+`dim` is an integer, a tuple of integers, or None for all dimensions (an empty tuple means all, too). A rule gets
+the gradient of the reduced shape back to the shape of `input` by inserting the reduced dimensions and expanding them: no
+memory is written for that. float16 is accumulated in float32.
+"""
+
+import math
+
+import numpy as np
+
+from plugrad import operator, ops
+from plugrad_ops.shape.cpu import expanded
+from plugrad_ops.shape.dims import normalize_dims, reduced_shape
+
+# ---- shared by the rules -------------------------------------------------------------------------------------
+
+
+def kept(tensor, shape, dim, keepdim):
+    """A tensor of the reduced shape with the reduced dimensions back in place, as length 1."""
+    if keepdim:
+        return tensor
+    return ops.reshape(tensor, reduced_shape(shape, normalize_dims("dim", dim, len(shape)), True))
+
+
+def spread(tensor, shape, dim, keepdim):
+    """A tensor of the reduced shape expanded to `shape`, the shape before the reduction."""
+    return ops.expand(kept(tensor, shape, dim, keepdim), size=shape)
+
+
+def spread_array(array, shape, dim, keepdim):
+    """`spread` of an array."""
+    if not keepdim and array.ndim:
+        array = array.reshape(reduced_shape(shape, normalize_dims("dim", dim, len(shape)), True))
+    return expanded(array, shape)
+
+
+def reduced_count(shape, dim):
+    """The number of elements that are reduced to one."""
+    return math.prod(shape[axis] for axis in normalize_dims("dim", dim, len(shape)))
+
+
+def total_dtype(dtype, asked=None):
+    """The dtype of sums and products: what was asked for, int64 for bools and integers, else the input's."""
+    if asked is not None:
+        return np.dtype(asked)
+    return np.dtype(np.int64) if dtype.kind in "biu" else dtype
+
+
+def accumulate(ufunc, input, axes, keepdim, dtype):
+    """``ufunc.reduce`` with the result in `dtype`, summed up in float32 at least."""
+    wide = np.float32 if dtype == np.float16 else dtype
+    out = ufunc.reduce(input, axis=axes, dtype=wide, keepdims=keepdim)
+    return out.astype(dtype) if wide is not dtype else out
+
+
+def _axes(name, dim, input):
+    """What NumPy calls `axis`; None, all of them, is faster than their tuple."""
+    return None if dim is None else normalize_dims(name, dim, input.ndim)
+
+
+# ---- sum, mean, prod -----------------------------------------------------------------------------------------
+
+
+def _sum_meta(input, *, dim=None, keepdim=False, dtype=None):
+    axes = normalize_dims("sum", dim, input.ndim)
+    return reduced_shape(input.shape, axes, keepdim), total_dtype(input.dtype, dtype)
+
+
+@operator("standard::sum", dtypes="numeric", infer=_sum_meta, method=True)
+def sum(input, *, dim=None, keepdim=False, dtype=None):
+    """The sum over `dim`; bools and integers are summed in int64 unless `dtype` says otherwise."""
+    if dim is None and dtype is None and input.dtype.char in "fd":
+        return np.add.reduce(input, axis=None, keepdims=keepdim)
+    dtype = total_dtype(input.dtype, dtype)
+    return accumulate(np.add, input, _axes("sum", dim, input), keepdim, dtype)
+
+
+@sum.backward
+def _(grad, like, dim, keepdim):
+    return spread(grad, like.input.shape, dim, keepdim)
+
+
+@sum.backward_kernel
+def _(grad, like, dim, keepdim):
+    return spread_array(grad, like.input.shape, dim, keepdim)
+
+
+@sum.samples
+def _(make):
+    yield make.call(make.normal(2, 3))
+    yield make.call(make.normal(2, 3, 2), dim=(0, -1), keepdim=True)
+    yield make.call(make.normal(2, 3, 2), dim=1)
+    yield make.call(make.normal(), dim=0)
+    yield make.call(make.normal(0, 3), dim=0)
+    yield make.call(make.normal(0, 3))
+    yield make.error(IndexError, "out of range", make.normal(2, 3), dim=2)
+    yield make.error(RuntimeError, "twice", make.normal(2, 3), dim=(0, -2))
+    yield make.error(TypeError, "integer", make.normal(2, 3), dim=1.5)
+
+
+def _sum_to_meta(input, *, shape):
+    _sum_to_axes(input.shape, shape)
+    return tuple(shape), input.dtype
+
+
+def _sum_to_axes(have, shape):
+    extra = len(have) - len(shape)
+    if extra < 0 or any(n != m and m != 1 for n, m in zip(have[extra:], shape)):
+        raise RuntimeError(
+            f"sum_to: shape {have} is no broadcast of {tuple(shape)}, so it cannot be summed to it"
+        )
+    ones = (extra + i for i, m in enumerate(shape) if m == 1 and have[extra + i] != 1)
+    return (*range(extra), *ones)
+
+
+def sum_array_to(array, shape):
+    """`array` summed to `shape`; `array` itself where there is nothing to sum."""
+    axes = _sum_to_axes(array.shape, shape)
+    return accumulate(np.add, array, axes, False, array.dtype).reshape(shape) if axes else array
+
+
+@operator("standard::sum_to", dtypes="numeric", infer=_sum_to_meta)
+def sum_to(input, *, shape):
+    """The adjoint of broadcasting: `input` summed over what broadcasting `shape` to its shape would repeat."""
+    out = sum_array_to(input, shape)
+    return out.copy() if out is input else out
+
+
+@sum_to.backward
+def _(grad, like):
+    return ops.expand(grad, size=like.input.shape)
+
+
+@sum_to.samples
+def _(make):
+    yield make.call(make.normal(2, 3), shape=(1, 3))
+    yield make.call(make.normal(2, 3), shape=())
+    yield make.call(make.normal(4, 2, 3), shape=(2, 1))
+    yield make.call(make.normal(2, 3), shape=(2, 3))
+    yield make.call(make.normal(0, 3), shape=(1, 3))
+    yield make.call(make.normal(2, 0), shape=(0,))
+    yield make.error(RuntimeError, "cannot be summed", make.normal(2, 3), shape=(2,))
+
+
+def _mean_meta(input, *, dim=None, keepdim=False, dtype=None):
+    axes = normalize_dims("mean", dim, input.ndim)
+    return reduced_shape(input.shape, axes, keepdim), np.dtype(dtype or input.dtype)
+
+
+@operator("standard::mean", infer=_mean_meta, method=True)
+def mean(input, *, dim=None, keepdim=False, dtype=None):
+    """The mean over `dim`; NaN where there is nothing to average."""
+    dtype = np.dtype(dtype or input.dtype)
+    wide = np.dtype(np.float32) if dtype == np.float16 else dtype
+    out = np.add.reduce(input, axis=_axes("mean", dim, input), dtype=wide, keepdims=keepdim)
+    count = input.size if dim is None else reduced_count(input.shape, dim)
+    return np.divide(out, wide.type(count), dtype=wide).astype(dtype, copy=False)
+
+
+@mean.backward
+def _(grad, like, dim, keepdim):
+    count = max(reduced_count(like.input.shape, dim), 1)
+    return spread(grad / count, like.input.shape, dim, keepdim)
+
+
+@mean.backward_kernel
+def _(grad, like, dim, keepdim):
+    shape = like.input.shape
+    count = max(reduced_count(shape, dim), 1)
+    return spread_array(np.asarray(grad / grad.dtype.type(count)), shape, dim, keepdim)
+
+
+@mean.samples
+def _(make):
+    yield make.call(make.normal(2, 3))
+    yield make.call(make.normal(2, 3, 2), dim=(0, -1), keepdim=True)
+    yield make.call(make.normal(2, 3, 2), dim=1)
+    yield make.call(make.normal(), dim=-1)
+    yield make.call(make.normal(0, 3), dim=1)
+    yield make.error(IndexError, "out of range", make.normal(2, 3), dim=2)
+
+
+def _prod_meta(input, *, dim=None, keepdim=False, dtype=None):
+    axes = normalize_dims("prod", dim, input.ndim)
+    return reduced_shape(input.shape, axes, keepdim), total_dtype(input.dtype, dtype)
+
+
+@operator("standard::prod", dtypes="numeric", infer=_prod_meta, method=True)
+def prod(input, *, dim=None, keepdim=False, dtype=None):
+    """The product over `dim`; bools and integers are multiplied in int64 unless `dtype` says otherwise."""
+    dtype = total_dtype(input.dtype, dtype)
+    return accumulate(np.multiply, input, _axes("prod", dim, input), keepdim, dtype)
+
+
+@prod.backward
+def _(grad, input, dim, keepdim):
+    # The product as a binary tree and its gradient down that tree: no division, so zeros need no case of their own,
+    # and only products, so it can be differentiated any number of times.
+    shape = input.shape
+    axes = normalize_dims("prod", dim, len(shape))
+    rest = tuple(axis for axis in range(len(shape)) if axis not in axes)
+    order = rest + axes
+    outer = tuple(shape[axis] for axis in rest)
+    n = math.prod(shape[axis] for axis in axes)
+    level = ops.reshape(ops.permute(input, dims=order), (*outer, n))
+    below = ops.reshape(grad, (*outer, 1))
+    if n == 0:
+        return ops.expand(kept(grad, shape, dim, keepdim), size=shape)
+    levels = []
+    while (n := level.shape[-1]) > 1:
+        half, odd = n // 2, level[..., n - n % 2 :]
+        a, b = level[..., :half], level[..., half : 2 * half]
+        levels.append((a, b))
+        level = ops.cat([a * b, odd], -1) if n % 2 else a * b
+    for a, b in reversed(levels):
+        half = a.shape[-1]
+        own, odd = below[..., :half], below[..., half:]
+        below = ops.cat([own * b, own * a, odd] if odd.shape[-1] else [own * b, own * a], -1)
+    below = ops.reshape(below, tuple(shape[axis] for axis in order))
+    return ops.permute(below, dims=tuple(sorted(range(len(order)), key=order.__getitem__)))
+
+
+@prod.samples
+def _(make):
+    yield make.call(make.normal(2, 3))
+    yield make.call(make.normal(2, 5, 2), dim=1, keepdim=True)
+    yield make.call(make.normal(2, 3, 2), dim=(0, -1))
+    yield make.call(make.values([2.0, 3.0, 0.0, 0.0]))
+    yield make.call(make.values([[2.0, 0.0, 4.0], [1.0, 2.0, 3.0]]), dim=-1)
+    yield make.call(make.normal(), dim=0)
+    yield make.call(make.normal(0, 3), dim=0)
+    yield make.error(IndexError, "out of range", make.normal(2, 3), dim=-3)
+
+
+# ---- variance ------------------------------------------------------------------------------------------------
+
+
+def spread_options(dim, unbiased, correction):
+    """`dim` and the correction: PyTorch also takes ``var(unbiased)``, and ``unbiased`` for the correction."""
+    if isinstance(dim, bool):
+        dim, unbiased = None, dim
+    return dim, correction if unbiased is None else int(unbiased)
+
+
+def _degrees(shape, dim, correction):
+    """The number of elements less the correction; NaN when nothing is left, as 0 / 0 is."""
+    return (
+        (reduced_count(shape, dim) - correction)
+        if reduced_count(shape, dim) > correction
+        else math.nan
+    )
+
+
+def _variance(name, input, dim, unbiased, keepdim, correction):
+    dim, correction = spread_options(dim, unbiased, correction)
+    axes = normalize_dims(name, dim, input.ndim)
+    work = input.astype(np.float32) if input.dtype == np.float16 else input
+    count = reduced_count(input.shape, dim)
+    mean = np.add.reduce(work, axis=axes, keepdims=True) / work.dtype.type(count)
+    square = np.square(work - mean)
+    out = np.add.reduce(square, axis=axes, keepdims=keepdim)
+    return out / work.dtype.type(_degrees(input.shape, dim, correction))
+
+
+def _var_meta(input, *, dim=None, unbiased=None, keepdim=False, correction=1):
+    dim, _ = spread_options(dim, unbiased, correction)
+    return reduced_shape(input.shape, normalize_dims("var", dim, input.ndim), keepdim), input.dtype
+
+
+def _var_samples(make):
+    yield make.call(make.normal(2, 3))
+    yield make.call(make.normal(2, 3, 2), dim=(0, -1), keepdim=True)
+    yield make.call(make.normal(4, 3), dim=0, unbiased=False)
+    yield make.call(make.normal(4, 3), dim=-1, correction=0.5)
+    yield make.call(make.normal(), correction=0)
+    yield make.call(make.normal(0, 3), dim=1)
+    yield make.error(IndexError, "out of range", make.normal(2, 3), dim=2)
+
+
+@operator("standard::var", infer=_var_meta, method=True)
+def var(input, *, dim=None, unbiased=None, keepdim=False, correction=1):
+    """The sum of squared deviations from the mean over `dim`, divided by the number of elements less `correction`.
+
+    ``unbiased=False`` is ``correction=0``. Two passes, so a large mean costs no digits.
+    """
+    out = _variance("var", input, dim, unbiased, keepdim, correction)
+    return out.astype(input.dtype, copy=False)
+
+
+@var.backward
+def _(grad, input, dim, unbiased, keepdim, correction):
+    dim, correction = spread_options(dim, unbiased, correction)
+    scale = 2 / _degrees(input.shape, dim, correction)
+    return kept(grad * scale, input.shape, dim, keepdim) * (
+        input - ops.mean(input, dim=dim, keepdim=True)
+    )
+
+
+var.samples(_var_samples)
+
+
+def _constant_slices(input, *, tol, dim=None, unbiased=None, keepdim=False, correction=1):
+    dim, _ = spread_options(dim, unbiased, correction)
+    axes = normalize_dims("std", dim, input.ndim)
+    if not input.size:
+        return np.zeros(input.shape, bool)
+    spread_out = np.max(input, axis=axes, keepdims=True) - np.min(input, axis=axes, keepdims=True)
+    return np.broadcast_to(spread_out <= tol, input.shape)
+
+
+@operator("standard::std", infer=_var_meta, kinks=_constant_slices, method=True)
+def std(input, *, dim=None, unbiased=None, keepdim=False, correction=1):
+    """The square root of `var`; where that is 0 the gradient is 0."""
+    out = np.sqrt(_variance("std", input, dim, unbiased, keepdim, correction))
+    return out.astype(input.dtype, copy=False)
+
+
+@std.backward
+def _(grad, input, out, dim, unbiased, keepdim, correction):
+    dim, correction = spread_options(dim, unbiased, correction)
+    flat = out == 0
+    scale = ops.where(flat, 0, grad / ops.where(flat, 1, out)) / _degrees(
+        input.shape, dim, correction
+    )
+    return kept(scale, input.shape, dim, keepdim) * (input - ops.mean(input, dim=dim, keepdim=True))
+
+
+std.samples(_var_samples)
+
+
+# ---- logsumexp -----------------------------------------------------------------------------------------------
+
+
+def stable_logsumexp(input, axes, keepdim):
+    """log Σ exp(x) without overflow: the greatest element is taken out first, unless it is infinite."""
+    work = input.astype(np.float32) if input.dtype == np.float16 else input
+    top = np.maximum.reduce(work, axis=axes, keepdims=True, initial=-np.inf)
+    top = np.where(np.isfinite(top), top, work.dtype.type(0))
+    total = np.add.reduce(np.exp(work - top), axis=axes, keepdims=True)
+    out = np.log(total) + top
+    return (out if keepdim else out.reshape(reduced_shape(input.shape, axes, False))).astype(
+        input.dtype, copy=False
+    )
+
+
+def _logsumexp_meta(input, *, dim, keepdim=False):
+    return reduced_shape(
+        input.shape, normalize_dims("logsumexp", dim, input.ndim), keepdim
+    ), input.dtype
+
+
+@operator("standard::logsumexp", infer=_logsumexp_meta, method=True)
+def logsumexp(input, *, dim, keepdim=False):
+    """log Σ exp(input) over `dim`, without overflow; -inf where there is nothing, or nothing above -inf."""
+    return stable_logsumexp(input, normalize_dims("logsumexp", dim, input.ndim), keepdim)
+
+
+@logsumexp.backward
+def _(grad, input, out, dim, keepdim):
+    # An infinite result has no softmax (inf - inf). At -inf the gradient is 0; at inf the elements that are inf share it.
+    # Each `where` guards what is computed as well as what is returned, so that no NaN appears at second order.
+    top = kept(out, input.shape, dim, keepdim)
+    infinite = ops.abs(top) == math.inf
+    weight = ops.exp(ops.where(infinite, 0, input - top))
+    hit = ops.cast((input == top) & (top > 0), dtype=input.dtype)
+    count = ops.clamp(ops.sum(hit, dim=dim, keepdim=True), min=1)
+    weight = ops.where(infinite, hit / count, weight)
+    return kept(grad, input.shape, dim, keepdim) * weight
+
+
+@logsumexp.backward_kernel
+def _(grad, input, out, dim, keepdim):
+    top = spread_array(out, input.shape, dim, keepdim)
+    weight = np.exp(input - top)
+    infinite = np.isinf(top)
+    if infinite.any():
+        hit = ((input == top) & (top > 0)).astype(input.dtype)
+        axes = normalize_dims("logsumexp", dim, input.ndim)
+        count = np.maximum(np.add.reduce(hit, axis=axes, keepdims=True), 1)
+        weight = np.where(infinite, hit / count, weight)
+    return spread_array(grad, input.shape, dim, keepdim) * weight
+
+
+@logsumexp.samples
+def _(make):
+    yield make.call(make.normal(2, 3), dim=1)
+    yield make.call(make.normal(2, 3, 2), dim=(0, -1), keepdim=True)
+    yield make.call(make.values([800.0, 801.0, -800.0]), dim=0)
+    yield make.call(make.normal(), dim=0)
+    yield make.call(make.normal(0, 3), dim=1)
+    yield make.call(make.normal(3, 0), dim=1)
+    yield make.error(IndexError, "out of range", make.normal(2, 3), dim=2)

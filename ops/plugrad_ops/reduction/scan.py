@@ -1,0 +1,122 @@
+"""Running sums and products along a dimension, and the linear recurrence that a running product's gradient is."""
+
+import numpy as np
+
+from plugrad import operator, ops
+from plugrad_ops.reduction.ops import total_dtype
+from plugrad_ops.shape.dims import normalize_dim
+
+
+def _scan_meta(input, *, dim):
+    normalize_dim("scan", dim, input.ndim)
+    return input.shape, total_dtype(input.dtype)
+
+
+def _accumulate(name, ufunc, input, dim):
+    axis = normalize_dim(name, dim, input.ndim)
+    dtype = total_dtype(input.dtype)
+    if not input.ndim:
+        return input.astype(dtype)
+    wide = np.float32 if dtype == np.float16 else dtype
+    return ufunc.accumulate(input, axis=axis, dtype=wide).astype(dtype, copy=False)
+
+
+def _scan_samples(make):
+    yield make.call(make.normal(4), dim=0)
+    yield make.call(make.normal(2, 3), dim=-1)
+    yield make.call(make.values([[2.0, 1.0], [0.0, 3.0], [3.0, 0.0], [4.0, 0.0]]), dim=0)
+    yield make.call(make.normal(), dim=0)
+    yield make.call(make.normal(0, 3), dim=0)
+    yield make.error(IndexError, "out of range", make.normal(2, 3), dim=2)
+
+
+@operator("standard::cumsum", dtypes="numeric", infer=_scan_meta, method=True)
+def cumsum(input, *, dim):
+    """Element i is the sum of elements 0 to i of dimension `dim`."""
+    return _accumulate("cumsum", np.add, input, dim)
+
+
+@cumsum.backward
+def _(grad, dim):
+    return ops.flip(ops.cumsum(ops.flip(grad, dims=dim), dim=dim), dims=dim)
+
+
+cumsum.samples(_scan_samples)
+
+
+@operator("standard::cumprod", dtypes="numeric", infer=_scan_meta, method=True)
+def cumprod(input, *, dim):
+    """Element i is the product of elements 0 to i of dimension `dim`."""
+    return _accumulate("cumprod", np.multiply, input, dim)
+
+
+@cumprod.backward
+def _(grad, input, out, dim):
+    # The gradient of element i is out[i-1] s[i], where s[i] = grad[i] + input[i+1] s[i+1]: no division, so zeros need no
+    # case of their own.
+    if not input.ndim or not input.shape[dim]:
+        return grad
+    ahead = _shifted(ops.flip(input, dims=dim), dim)
+    s = ops.flip(ops.linear_scan(ahead, ops.flip(grad, dims=dim), dim=dim), dims=dim)
+    n = input.shape[dim]
+    first, rest = ops.narrow(s, dim, 0, 1), ops.narrow(s, dim, 1, n - 1)
+    return ops.cat([first, rest * ops.narrow(out, dim, 0, n - 1)], dim)
+
+
+cumprod.samples(_scan_samples)
+
+
+def _shifted(x, dim):
+    """Every element one further along `dim`; what stands first does not matter to a recurrence, so the last does."""
+    n = x.shape[dim]
+    return ops.cat([ops.narrow(x, dim, n - 1, 1), ops.narrow(x, dim, 0, n - 1)], dim)
+
+
+@operator(
+    "standard::linear_scan",
+    infer=lambda factor, term, *, dim: (term.shape, term.dtype),
+)
+def linear_scan(factor, term, *, dim):
+    """``out[i] = factor[i] * out[i - 1] + term[i]`` along `dim`, from ``out[0] = term[0]``.
+
+    Raises
+    ------
+    RuntimeError
+        The two shapes differ.
+    """
+    if factor.shape != term.shape:
+        raise RuntimeError(
+            f"linear_scan: factor and term must have one shape, got {factor.shape} and {term.shape}"
+        )
+    axis = normalize_dim("linear_scan", dim, term.ndim)
+    out = term.astype(np.promote_types(term.dtype, np.float32))
+    if term.ndim:
+        steps, factors = np.moveaxis(out, axis, 0), np.moveaxis(factor, axis, 0)
+        for i in range(1, len(steps)):
+            steps[i] += factors[i] * steps[i - 1]
+    return out.astype(term.dtype, copy=False)
+
+
+@linear_scan.backward
+def _(grad, factor, out, dim, needs):
+    # The adjoint is the same recurrence from the other end.
+    if not grad.ndim or not grad.shape[dim]:
+        return (ops.zeros_like(factor) if needs.factor else None), grad
+    back = _shifted(ops.flip(factor, dims=dim), dim)
+    grad_term = ops.flip(ops.linear_scan(back, ops.flip(grad, dims=dim), dim=dim), dims=dim)
+    grad_factor = None
+    if needs.factor:
+        n = out.shape[dim]
+        moved = ops.narrow(grad_term, dim, 1, n - 1) * ops.narrow(out, dim, 0, n - 1)
+        grad_factor = ops.cat([ops.zeros_like(ops.narrow(grad_term, dim, 0, 1)), moved], dim)
+    return grad_factor, grad_term
+
+
+@linear_scan.samples
+def _(make):
+    yield make.call(make.normal(4), make.normal(4), dim=0)
+    yield make.call(make.normal(2, 3), make.normal(2, 3), dim=-1)
+    yield make.call(make.normal(1, 3), make.normal(1, 3), dim=0)
+    yield make.call(make.normal(), make.normal(), dim=0)
+    yield make.call(make.normal(0, 3), make.normal(0, 3), dim=0)
+    yield make.error(RuntimeError, "one shape", make.normal(2), make.normal(3), dim=0)

@@ -1,0 +1,230 @@
+"""Joining tensors and taking one apart."""
+
+import numpy as np
+
+from plugrad import composite, operator, ops
+from plugrad_ops.shape.dims import as_size, normalize_dim
+
+# ---- joining -------------------------------------------------------------------------------------------------
+
+
+def _joined_meta(*tensors, dim=0):
+    shapes = [x.shape for x in tensors]
+    dim = _check_joinable("cat", shapes, dim)
+    shape = list(shapes[0])
+    shape[dim] = sum(s[dim] for s in shapes)
+    return tuple(shape), np.result_type(*(x.dtype for x in tensors))
+
+
+def _check_joinable(name, shapes, dim):
+    if not shapes:
+        raise RuntimeError(f"{name}: expected at least one tensor, got none")
+    if not shapes[0]:
+        raise RuntimeError(f"{name}: 0-d tensors cannot be concatenated; stack joins them")
+    dim = normalize_dim(name, dim, len(shapes[0]))
+    for i, shape in enumerate(shapes):
+        if (*shape[:dim], *shape[dim + 1 :]) != (*shapes[0][:dim], *shapes[0][dim + 1 :]):
+            raise RuntimeError(
+                f"{name}: tensors must have equal sizes except in dim {dim}, "
+                f"got shape {shapes[0]} for tensor 0 and {shape} for tensor {i}"
+            )
+        if len(shape) != len(shapes[0]):
+            raise RuntimeError(
+                f"{name}: tensors must have equally many dimensions, got shape {shapes[0]} for tensor 0 "
+                f"and {shape} for tensor {i}"
+            )
+    return dim
+
+
+@operator("standard::cat", dtypes="any", infer=_joined_meta)
+def cat(*tensors, dim=0):
+    """The tensors one after the other along dimension `dim`; all other sizes must be equal.
+
+    Raises
+    ------
+    RuntimeError
+        There is no tensor, or shapes do not fit together.
+    """
+    try:
+        return np.concatenate(tensors, axis=dim)
+    except ValueError:
+        _check_joinable("cat", [x.shape for x in tensors], dim)
+        raise
+
+
+@cat.backward
+def _(grad, like, needs, dim):
+    metas = like.tensors
+    lengths = [meta.shape[dim] for meta in metas]
+    pieces, start = [], 0
+    for i, length in enumerate(lengths):
+        pieces.append(ops.narrow(grad, dim, start, length) if needs.tensors[i] else None)
+        start += length
+    return tuple(pieces)
+
+
+@cat.samples
+def _(make):
+    yield make.call([make.normal(2, 3), make.normal(1, 3)])
+    yield make.call([make.normal(2, 3), make.normal(2, 1), make.normal(2, 2)], dim=-1)
+    yield make.call([make.normal(3)], dim=0)
+    yield make.call([make.normal(0, 2), make.normal(3, 2)], dim=0)
+    yield make.error(RuntimeError, "equal sizes", [make.normal(2, 3), make.normal(2, 2)])
+    yield make.error(IndexError, "out of range", [make.normal(2), make.normal(2)], dim=1)
+    yield make.error(RuntimeError, "0-d", [make.normal(), make.normal()])
+
+
+def _stacked_meta(*tensors, dim=0):
+    shapes = [x.shape for x in tensors]
+    dim = _check_stackable(shapes, dim)
+    shape = (*shapes[0][:dim], len(shapes), *shapes[0][dim:])
+    return shape, np.result_type(*(x.dtype for x in tensors))
+
+
+def _check_stackable(shapes, dim):
+    if not shapes:
+        raise RuntimeError("stack: expected at least one tensor, got none")
+    for i, shape in enumerate(shapes):
+        if shape != shapes[0]:
+            raise RuntimeError(
+                f"stack: tensors must have equal sizes, got shape {shapes[0]} for tensor 0 and {shape} for tensor {i}"
+            )
+    return normalize_dim("stack", dim, len(shapes[0]) + 1)
+
+
+@operator("standard::stack", dtypes="any", infer=_stacked_meta)
+def stack(*tensors, dim=0):
+    """The tensors, all of one shape, along a new dimension `dim`.
+
+    Raises
+    ------
+    RuntimeError
+        There is no tensor, or shapes differ.
+    """
+    axis = _check_stackable([x.shape for x in tensors], dim)
+    shape = tensors[0].shape
+    shape = (*shape[:axis], 1, *shape[axis:])
+    return np.concatenate([x.reshape(shape) for x in tensors], axis=axis)
+
+
+@stack.backward
+def _(grad, dim):
+    return ops.unbind(grad, dim)
+
+
+@stack.samples
+def _(make):
+    yield make.call([make.normal(2, 3), make.normal(2, 3)])
+    yield make.call([make.normal(3), make.normal(3), make.normal(3)], dim=-1)
+    yield make.call([make.normal(), make.normal()])
+    yield make.call([make.normal(0, 2)], dim=1)
+    yield make.error(RuntimeError, "equal sizes", [make.normal(2), make.normal(3)])
+    yield make.error(IndexError, "out of range", [make.normal(2), make.normal(2)], dim=2)
+
+
+# ---- taking apart --------------------------------------------------------------------------------------------
+
+
+@composite("standard::narrow", method=True)
+def narrow(input, dim, start, length):
+    """The view of `length` elements of dimension `dim` from `start` on."""
+    dim = normalize_dim("narrow", dim, input.ndim)
+    n = input.shape[dim] if input.ndim else 0
+    first = start + n if start < 0 else start
+    if length < 0 or not 0 <= first <= n - length:
+        raise RuntimeError(
+            f"narrow: start {start} and length {length} exceed dimension {dim} of size {n}"
+        )
+    return ops.slice(input, index=(*((None, None, None),) * dim, (first, first + length, 1)))
+
+
+@narrow.samples
+def _(make):
+    yield make.call(make.normal(4, 3), dim=0, start=1, length=2)
+    yield make.call(make.normal(4, 3), dim=-1, start=-2, length=2)
+    yield make.call(make.normal(0, 3), dim=0, start=0, length=0)
+    yield make.error(RuntimeError, "exceed", make.normal(4), dim=0, start=2, length=3)
+
+
+@composite("standard::split", method=True)
+def split(input, split_size_or_sections, dim=0):
+    """Views of consecutive pieces of dimension `dim`.
+
+    Parameters
+    ----------
+    split_size_or_sections : int or sequence of int
+        The length of every piece (the last may be shorter), or the length of each, summing to the dimension's.
+    """
+    dim = normalize_dim("split", dim, input.ndim)
+    n = _length("split", input, dim)
+    if isinstance(split_size_or_sections, tuple | list):
+        lengths = as_size("split", split_size_or_sections, "sections")
+        if sum(lengths) != n or min(lengths, default=0) < 0:
+            raise RuntimeError(
+                f"split: sections {lengths} must not be negative and must sum to the size {n} of dimension {dim}"
+            )
+    else:
+        (size,) = as_size("split", split_size_or_sections, "split_size_or_sections")
+        if size < 0 or (size == 0 and n):
+            raise RuntimeError(f"split: the split size must be positive, got {size}")
+        lengths = tuple(min(size, n - i) for i in range(0, n, size)) if n else (0,)
+    return _pieces(input, lengths, dim)
+
+
+def _length(name, input, dim):
+    if not input.ndim:
+        raise RuntimeError(f"{name}: a 0-d tensor cannot be taken apart")
+    return input.shape[dim]
+
+
+def _pieces(input, lengths, dim):
+    before, start, pieces = ((None, None, None),) * dim, 0, []
+    for length in lengths:
+        pieces.append(ops.slice(input, index=(*before, (start, start + length, 1))))
+        start += length
+    return tuple(pieces)
+
+
+@split.samples
+def _(make):
+    yield make.call(make.normal(5, 2), 2)
+    yield make.call(make.normal(2, 5), (1, 0, 4), dim=-1)
+    yield make.call(make.normal(0, 2), 3)
+    yield make.error(RuntimeError, "sum to", make.normal(5), (2, 2))
+    yield make.error(RuntimeError, "positive", make.normal(5), 0)
+    yield make.error(RuntimeError, "0-d", make.normal(), 1)
+
+
+@composite("standard::chunk", method=True)
+def chunk(input, chunks, dim=0):
+    """At most `chunks` views of consecutive pieces of dimension `dim`, all but the last of one length."""
+    dim = normalize_dim("chunk", dim, input.ndim)
+    n = _length("chunk", input, dim)
+    if chunks < 1:
+        raise RuntimeError(f"chunk: the number of chunks must be positive, got {chunks}")
+    size = -(-n // chunks)
+    return _pieces(input, [min(size, n - i) for i in range(0, n, size)] if n else [0] * chunks, dim)
+
+
+@chunk.samples
+def _(make):
+    yield make.call(make.normal(5, 2), 3)
+    yield make.call(make.normal(2, 4), 2, dim=-1)
+    yield make.call(make.normal(0, 2), 2)
+    yield make.error(RuntimeError, "positive", make.normal(5), 0)
+
+
+@composite("standard::unbind", method=True)
+def unbind(input, dim=0):
+    """The views of `input` at each position of dimension `dim`, without that dimension."""
+    dim = normalize_dim("unbind", dim, input.ndim)
+    before = ((None, None, None),) * dim
+    return tuple(ops.slice(input, index=(*before, i)) for i in range(_length("unbind", input, dim)))
+
+
+@unbind.samples
+def _(make):
+    yield make.call(make.normal(3, 2))
+    yield make.call(make.normal(2, 3), dim=-1)
+    yield make.call(make.normal(2, 0))
+    yield make.error(RuntimeError, "0-d", make.normal())
