@@ -96,6 +96,21 @@ def test_ctrl_c_keeps_what_was_written(workplace):
     assert sorted(p.name for p in out.iterdir()) == ["metrics.json", "training.png"]
 
 
+def test_a_terminal_gets_a_live_bar(workplace):
+    workplace.environment |= {"FORCE_COLOR": "1", "TERM": "xterm-256color"}
+    workplace.environment.pop("NO_COLOR", None)
+    code, out, err = workplace.run("train", "digits", *SMALL)
+    assert code == 0, err
+    assert "\x1b[" in out
+    assert "epoch 3/3" in out
+    assert "train loss" not in out, "lines are for what is no terminal"
+
+
+def test_one_epoch_is_drawn_too(invoke, tmp_path):
+    assert invoke("train", "digits", "--hidden", "4", "--epochs", "1").exit_code == 0
+    assert is_png(tmp_path / "digits-run" / "training.png")
+
+
 def test_divergence_is_an_error_and_keeps_the_epochs_before(invoke, tmp_path):
     result = invoke("train", "digits", *SMALL, "--lr", "1e38")
     assert result.exit_code == 1

@@ -134,3 +134,18 @@ def test_numpys_own_error_state_is_left_alone():
         plugrad.tensor([1.0]) / 0
         with pytest.raises(FloatingPointError):
             np.ones(1) / np.zeros(1)
+
+
+def test_numbers_alone_still_have_a_dtype():
+    mask = plugrad.tensor([True, False])
+    assert plugrad.where(mask, 1.0, 2.0).dtype == np.float32
+    assert plugrad.where(mask, 1, 2).dtype == np.int64
+
+
+def test_a_factor_is_saved_only_for_the_other_ones_gradient():
+    x = plugrad.tensor([1.0, 2.0], requires_grad=True)
+    y = plugrad.tensor([3.0, 4.0])
+    (saved,) = (x * y).grad_fn.saved
+    assert saved is y.array
+    (x * y).sum().backward()
+    assert x.grad.tolist() == [3, 4]

@@ -342,7 +342,7 @@ def promoted(dtypes, numbers, floating=False):
     numpy.dtype
     """
     inexact = [dtype for dtype in dtypes if dtype.kind in "fc"]
-    result = np.result_type(*(inexact or dtypes))
+    result = np.result_type(*(inexact or dtypes or [np.bool_]))
     if any(isinstance(number, complex) for number in numbers) and result.kind != "c":
         return np.dtype(np.complex128 if result == np.float64 else np.complex64)
     if any(isinstance(number, float) for number in numbers) and result.kind not in "fc":

@@ -23,8 +23,8 @@ cdef class Meta:
     ndim : int
     """
 
-    def __init__(self):
-        raise TypeError("a Meta is made by a backend")
+    def __init__(self, tuple shape, object dtype, Backend backend, int kind):
+        fill_meta(self, shape, dtype, backend, kind)
 
     @property
     def device(self):
@@ -58,6 +58,11 @@ cdef class Meta:
 cdef Meta new_meta(tuple shape, object dtype, Backend backend, int kind):
     """The factory; `dims` repeats the first eight lengths as C integers, for fast comparison."""
     cdef Meta meta = Meta.__new__(Meta)
+    fill_meta(meta, shape, dtype, backend, kind)
+    return meta
+
+
+cdef void fill_meta(Meta meta, tuple shape, object dtype, Backend backend, int kind):
     cdef int i
     meta.shape = shape
     meta.dtype = dtype
@@ -66,7 +71,6 @@ cdef Meta new_meta(tuple shape, object dtype, Backend backend, int kind):
     meta.nd = <int>len(shape)
     for i in range(min(meta.nd, 8)):
         meta.dims[i] = shape[i]
-    return meta
 
 
 cdef bint same_meta(Meta a, Meta b) except -1:

@@ -19,7 +19,7 @@ from cpython.long cimport PyLong_Check, PyLong_CheckExact
 from plugrad.graph.backend cimport BOOL, COMPLEX, FLOATING, INTEGER, Backend, Meta, backend_of, same_meta
 from plugrad.graph.grad_mode cimport recording
 from plugrad.graph.inplace cimport check_target, rebind, refresh
-from plugrad.graph.node cimport Edge, Node, Saved, new_node, number_node
+from plugrad.graph.node cimport Edge, Node, Saved, edge_node, new_node, number_node
 from plugrad.graph.op cimport READY_STATE, Kernel, Op, ensure_ready, notify, observers
 from plugrad.graph.roles cimport CAST, target_of
 from plugrad.graph.tensor cimport Tensor, counter_of, make
@@ -159,7 +159,9 @@ cdef int record_simple(Op op, Tensor x, Tensor y, object number, Tensor out) exc
         node.nr1 = y.output_nr
     for code in op.saves:
         kept = out if code < 0 else (x if code == 0 else y)
-        if slot == 0:
+        if op.conditional and not wanted(op, slot, node):
+            save(node, slot, None)
+        elif slot == 0:
             if kept is None:
                 node.saved0 = number
             else:
@@ -184,6 +186,18 @@ cdef int record_simple(Op op, Tensor x, Tensor y, object number, Tensor out) exc
     out.fn = node
     out.needs_grad = True
     return 0
+
+
+cdef bint wanted(Op op, int slot, Node node) except -1:
+    """Whether an input on whose gradient this slot depends has an edge."""
+    cdef long long mask = 0 if slot >= len(op.saves_when) else op.saves_when[slot]
+    cdef Py_ssize_t i
+    if mask == 0:
+        return True
+    for i in range(node.n_inputs):
+        if mask >> i & 1 and edge_node(node, i) is not None:
+            return True
+    return False
 
 
 cdef int save(Node node, int slot, object value) except -1:
@@ -412,7 +426,9 @@ cdef int save_values(Op op, Node node, list inputs, list outs) except -1:
     """Fill the saved slots. `outs` is None before an in-place kernel has run; its slots follow later."""
     cdef int code, slot = 0
     for code in op.saves:
-        if code < 0:
+        if op.conditional and not wanted(op, slot, node):
+            save(node, slot, None)
+        elif code < 0:
             save(node, slot, None if outs is None else outs[-1 - code])
         elif op.variadic and code == op.n_inputs - 1:
             save_list(node, slot, [saved_entry(x) for x in inputs[code:]])
@@ -557,6 +573,9 @@ cdef int promote(Op op, list inputs, Backend backend) except -1:
             if not (op.elementwise and floating and (<Tensor>value).meta.kind & (BOOL | INTEGER)):
                 raise wrong_dtype(op, i, value)
             mixed = True
+    if first is None and numbers:
+        number_to_tensor(op, inputs, backend, backend.result_dtype(dtypes, numbers, floating))
+        return 0
     if first is None or not (mixed or any_raises(numbers, kinds)):
         return 0
     target = backend.result_dtype(dtypes, numbers, floating)
@@ -568,6 +587,18 @@ cdef int promote(Op op, list inputs, Backend backend) except -1:
             and (<Tensor>value).meta.dtype != target
         ):
             inputs[i] = target_of(CAST)(value, dtype=target)
+    return 0
+
+
+cdef int number_to_tensor(Op op, list inputs, Backend backend, object dtype) except -1:
+    """Numbers alone carry no dtype, as in where(mask, 1.0, 2.0): the first becomes a 0-d tensor."""
+    cdef Py_ssize_t i
+    cdef Meta meta
+    for i in range(len(inputs)):
+        if inputs[i] is not None and not isinstance(inputs[i], Tensor) and op.joined[position(op, i)]:
+            meta = backend.describe((), dtype)
+            inputs[i] = make(backend.full(meta, inputs[i]), meta)
+            return 0
     return 0
 
 

@@ -40,6 +40,8 @@ cdef class Op:
     cdef RulePlan kernel_plan
     cdef Kernel fused
     cdef list saves
+    cdef list saves_when
+    cdef bint conditional
     cdef list needs_cache
     cdef object needs_type
     cdef object like_type

@@ -187,6 +187,15 @@ cdef class Op:
         self.differentiable = True
         self._note_uses(plan)
 
+    def _save_when(self, dict conditions):
+        """Save an input or output only if one of some inputs wants a gradient: {code: input indices}.
+
+        The rule gets None in place of what was not saved.
+        """
+        self.conditional = True
+        masks = {code: sum(1 << i for i in inputs) for code, inputs in conditions.items()}
+        self.saves_when = [masks.get(code, 0) for code in self.saves]
+
     def _set_backward_kernel(self, function, tuple plan, str device="cpu"):
         """A backward on arrays, used when nothing is recorded."""
         self.kernel_plan = RulePlan(function, plan, self.saves)

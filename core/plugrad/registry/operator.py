@@ -6,7 +6,8 @@ The graph's `Op` calls it; this class holds what the registry, the battery and p
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, TypeVar
 
 from plugrad.graph.op import Op
@@ -92,7 +93,9 @@ class Operator(Declared, Op):
 
     # ------------------------------------------------------------------------------------- the rule
 
-    def backward(self, rule: F) -> F:
+    def backward(
+        self, rule: F | None = None, *, when: Mapping[str, str | tuple[str, ...]] | None = None
+    ) -> Any:
         """Declare the rule that gives the gradients; use as a decorator.
 
         Parameters
@@ -103,6 +106,9 @@ class Operator(Declared, Op):
             inputs, outputs, constants, ``needs`` (``needs.x``: whether x wants a gradient) and
             ``like`` (``like.x``: shape, dtype and device of x). Exactly the tensors that it names
             are saved. With several outputs ``grad`` is a tuple.
+        when : mapping, optional
+            ``{"x": "y"}`` saves x only if y wants a gradient (several names: any of them), as in a
+            product, where each factor matters to the other's gradient alone. The rule then gets None.
 
         Returns
         -------
@@ -114,10 +120,31 @@ class Operator(Declared, Op):
         DeclarationError
             It names something unknown, or there is a rule already, or nothing to differentiate.
         """
+        if rule is None:
+            return partial(self.backward, when=when)
         self._check_rule("a rule", "backward", self.rule)
         self._set_rule(rule, self._plan("the rule", rule))
+        if when:
+            self._save_when(self._conditions(when))
         self.rule = rule
         return rule
+
+    def _conditions(self, when: Mapping[str, str | tuple[str, ...]]) -> dict[int, tuple[int, ...]]:
+        """``when=`` by index; outputs count down from -1, as in the graph."""
+        schema = self.schema
+        codes = {name: i for i, name in enumerate(schema.inputs)}
+        codes |= {name: -1 - i for i, name in enumerate(schema.outputs)}
+        found = {}
+        for name, inputs in when.items():
+            wanted = (inputs,) if isinstance(inputs, str) else tuple(inputs)
+            for each in (name, *wanted):
+                if each not in codes or (each != name and codes[each] < 0):
+                    raise DeclarationError(
+                        f"{self.name}: when= names {each!r}, which is no input ({one_of(schema.inputs)})"
+                        f"{did_you_mean(each, codes)}"
+                    )
+            found[codes[name]] = tuple(codes[each] for each in wanted)
+        return found
 
     def backward_kernel(self, kernel: F) -> F:
         """Declare the rule on arrays, used when nothing is recorded; use as a decorator.

@@ -61,7 +61,7 @@ def mul(input, other):
     return np.multiply(input, other)
 
 
-mul.backward(rules.mul)
+mul.backward(rules.mul, when={"input": "other", "other": "input"})
 
 
 @mul.samples
@@ -76,7 +76,7 @@ def div(input, other):
     return np.true_divide(input, other)
 
 
-div.backward(rules.div)
+div.backward(rules.div, when={"input": "other"})
 
 
 @div.samples

@@ -247,7 +247,7 @@ def linear(input, weight, bias=None):
     return out if bias is None else np.add(out, bias, out=out)
 
 
-@linear.backward
+@linear.backward(when={"input": "weight", "weight": "input"})
 def _(grad, input, weight, needs):
     grad_input = ops.matmul(grad, weight) if needs.input else None
     grad_weight = grad_bias = None
