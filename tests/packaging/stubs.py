@@ -48,8 +48,18 @@ def methods():
     return found
 
 
+def writes(operator):
+    """Whether the result of an operator can lie where its first tensor lies."""
+    schema = getattr(operator, "schema", None)
+    return schema is not None and schema.elementwise and schema.out_dtype is None
+
+
 def block():
-    return "".join(stub(name, operator) for name, operator in sorted(methods().items()))
+    """The methods, then the in-place forms."""
+    found = sorted(methods().items())
+    lines = [stub(name, operator) for name, operator in found]
+    lines += [stub(name + "_", operator) for name, operator in found if writes(operator)]
+    return "".join(lines)
 
 
 def main():

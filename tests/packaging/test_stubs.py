@@ -59,18 +59,20 @@ def test_stub_names_every_public_attribute_of_each_class(name):
     for class_name, cls in own(module):
         if not inspect.isclass(cls) or class_name not in stub:
             continue
-        members, bases = set(), [class_name]
+        members, bases = {}, [class_name]
         while bases:
             node = stub.get(bases.pop())
             if node is not None:
-                members |= set(declared(node.body))
+                members |= declared(node.body)
                 bases += [b.id for b in node.bases if isinstance(b, ast.Name)]
         if cls is plugrad.Tensor:
             continue  # below: other plugins may have installed methods in this process
         foreign = set().union(*(dir(b) for b in cls.__mro__ if b.__module__ != name))
-        missing = public(dir(cls)) - members - foreign
+        missing = public(dir(cls)) - set(members) - foreign
         assert not missing, f"{class_name}: not in the stub: {sorted(missing)}"
-        assert not public(members) - set(dir(cls)), f"{class_name}: only in the stub"
+        # What is only annotated may be set by __init__.
+        methods = {n for n, node in members.items() if isinstance(node, ast.FunctionDef)}
+        assert not public(methods) - set(dir(cls)), f"{class_name}: only in the stub"
 
 
 @pytest.mark.parametrize("name", MODULES)
@@ -83,7 +85,11 @@ def test_stub_parameters_are_the_real_ones(name):
                 (f"{n}.{m}", vars(cls).get(m), inner) for m, inner in declared(node.body).items()
             ]
     for label, real, node in pairs:
-        if not isinstance(node, ast.FunctionDef) or not inspect.isroutine(real):
+        if (
+            not isinstance(node, ast.FunctionDef)
+            or not inspect.isroutine(real)
+            or not callable(real)
+        ):
             continue
         if node.name.startswith("__"):
             continue  # slots have no signature of their own
@@ -118,7 +124,8 @@ def test_tensor_stub_has_every_attribute_and_every_operator_that_is_a_method(loa
             foreign.add(operator.name.partition("::")[2])
     missing = public(dir(plugrad.Tensor)) - set(declared(tensor.body)) - foreign
     assert not missing, f"not in tensor.pyi: {sorted(missing)}"
-    absent = public(declared(tensor.body)) - set(dir(plugrad.Tensor))
+    example = plugrad.ones(2, 2, requires_grad=True)
+    absent = {name for name in public(declared(tensor.body)) if not hasattr(example, name)}
     assert not absent, f"only in tensor.pyi: {sorted(absent)}"
 
 

@@ -4,6 +4,7 @@ The state (a Function's context) hangs on the node, so the node becomes visible 
 must offer ``run(grads, needs)`` and ``free()``.
 """
 from plugrad.graph.dispatch cimport complete, connect
+from plugrad.graph.instruments cimport WATCH, instruments, notify_recorded
 from plugrad.graph.node cimport Node, new_node, release, track
 from plugrad.graph.op cimport READY_STATE, Op
 from plugrad.graph.tensor cimport Tensor, make
@@ -44,6 +45,8 @@ cdef class CustomOp(Op):
         for i in nondifferentiable:
             (<Tensor>outs[i]).fn = None
             (<Tensor>outs[i]).needs_grad = False
+        if instruments & WATCH:
+            notify_recorded(node)
         return node
 
 

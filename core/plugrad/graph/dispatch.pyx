@@ -18,9 +18,12 @@ from cpython.long cimport PyLong_Check, PyLong_CheckExact
 
 from plugrad.graph.backend cimport BOOL, COMPLEX, FLOATING, INTEGER, Backend, Meta, backend_of, same_meta
 from plugrad.graph.grad_mode cimport recording
+from plugrad.graph.instruments cimport (
+    DUAL, OBSERVE, PACK, WATCH, instruments, notify_observers, notify_recorded, packed, push_forward
+)
 from plugrad.graph.inplace cimport check_target, rebind, refresh
 from plugrad.graph.node cimport Edge, Node, Saved, edge_node, new_node, number_node
-from plugrad.graph.op cimport READY_STATE, Kernel, Op, ensure_ready, notify, observers
+from plugrad.graph.op cimport READY_STATE, Kernel, Op, ensure_ready
 from plugrad.graph.roles cimport CAST, target_of
 from plugrad.graph.tensor cimport Tensor, counter_of, make
 
@@ -54,15 +57,13 @@ cdef Kernel kernel_for(Op op, Backend backend):
 cdef inline int prepare(Op op) except -1:
     if op.state != READY_STATE:
         ensure_ready(op)
-    if observers:
-        notify(op)
     return 0
 
 
 cdef object apply1(Op op, object a):
     cdef Tensor x, out
     cdef object array
-    if op.simple and isinstance(a, Tensor):
+    if op.simple and not instruments and isinstance(a, Tensor):
         x = <Tensor>a
         if x.base is not None:
             refresh(x)
@@ -80,7 +81,7 @@ cdef object apply2(Op op, object a, object b):
     cdef Tensor x, y, out
     cdef object array
     cdef Meta meta
-    if op.simple:
+    if op.simple and not instruments:
         if isinstance(a, Tensor):
             x = <Tensor>a
             meta = x.meta
@@ -202,6 +203,8 @@ cdef bint wanted(Op op, int slot, Node node) except -1:
 
 cdef int save(Node node, int slot, object value) except -1:
     """Keep one value for backward: a Tensor's array with its version, or a number as it is."""
+    if slot < 2 and instruments & PACK and isinstance(value, Tensor):
+        value = hooked(<Tensor>value)
     if slot == 0:
         if isinstance(value, Tensor):
             node.saved0 = (<Tensor>value)._array
@@ -236,8 +239,21 @@ cdef int save_list(Node node, int slot, list entries) except -1:
     return 0
 
 
+cdef object hooked(Tensor tensor):
+    """What the pack hook makes of a value to be saved, or the value."""
+    cdef Tensor shown = make(tensor._array, tensor.meta)
+    shown.counter = counter_of(tensor)
+    cdef Py_ssize_t before = shown.counter.version
+    found = packed(shown)
+    if shown.counter.version != before:
+        raise RuntimeError("a pack hook of saved tensors changed its argument in-place")
+    return tensor if found is None else found
+
+
 cdef Saved saved_entry(object value):
     cdef Saved entry = Saved.__new__(Saved)
+    if instruments & PACK and isinstance(value, Tensor):
+        value = hooked(<Tensor>value)
     if isinstance(value, Tensor):
         entry.value = (<Tensor>value)._array
         entry.counter = counter_of(<Tensor>value)
@@ -265,6 +281,8 @@ cdef object dispatch(Op op, list inputs, tuple constants):
     if constants is None:
         constants = op._bind((), {})[1] if not op.inputs else op._bind(tuple(inputs), {})[1]
     prepare(op)
+    if instruments & OBSERVE:
+        notify_observers(op)
     backend = gather(op, inputs)
     promote(op, inputs, backend)
     if op.elementwise:
@@ -307,6 +325,8 @@ cdef object finish(
             mark_view(op, <Tensor>item, inputs, constants, backend)
     if op.differentiable and recording() and any_needs_grad(inputs):
         record(op, inputs, constants, outs)
+    if instruments & DUAL:
+        push_forward(op, inputs, constants, outs)
     return outs[0] if op.n_outputs == 1 else tuple(outs)
 
 
@@ -381,6 +401,8 @@ cdef int record(Op op, list inputs, tuple constants, list outs) except -1:
     connect(op, node, inputs, constants)
     save_values(op, node, inputs, outs)
     complete(op, node, outs)
+    if instruments & WATCH:
+        notify_recorded(node)
     return 0
 
 
@@ -415,7 +437,7 @@ cdef int connect(Op op, Node node, list inputs, tuple constants) except -1:
     if op.uses_constants:
         node.constants = constants
     if op.uses_like:
-        metas = [(<Tensor>x).meta if isinstance(x, Tensor) else x for x in inputs]
+        metas = [(<Tensor>each).meta if isinstance(each, Tensor) else each for each in inputs]
         if op.variadic:
             metas = metas[: op.n_inputs - 1] + [tuple(metas[op.n_inputs - 1:])]
         node.input_metas = op.like_type._make(metas)

@@ -25,6 +25,7 @@ from cpython.pythread cimport (
 from plugrad.graph.backend cimport Backend, Meta, same_meta
 from plugrad.graph.grad_mode cimport set_recording
 from plugrad.graph.inplace cimport refresh
+from plugrad.graph.instruments cimport WATCH, instruments, notify_after, notify_before
 from plugrad.graph.node cimport Leaf, Node, edge_node, edge_nr, output_meta, track
 from plugrad.graph.op cimport Op
 from plugrad.graph.roles cimport ADD, CAST, COPY, SUM_TO, target_of
@@ -247,7 +248,11 @@ cdef int visit(Run run, Node node) except -1:
         pending = tuple(op.complete_grads(node, <list>pending))
     if node.hooks is not None:
         pending = run_pre_hooks(node, pending)
+    if instruments & WATCH:
+        notify_before(node)
     result = op.gradients(node, pending, needs, run.create)
+    if instruments & WATCH:
+        notify_after(node, result)
     if node.hooks is not None:
         result = run_post_hooks(node, result, pending)
     pending = None

@@ -62,5 +62,3 @@ cdef class Op:
 
 cdef object vectorcall(object function, tuple args, tuple kwnames)
 cdef object ensure_ready(Op op)
-cdef int observers
-cdef int notify(Op op) except -1

@@ -1,6 +1,7 @@
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Any
 
+from plugrad.graph.instruments import observe as observe
 from plugrad.graph.node import Node
 
 UNVERIFIED: int
@@ -61,10 +62,3 @@ class Op:
 
 def named(kind: str, fields: tuple[str, ...]) -> Any: ...
 def sealed(name: str, node: Node, result: Any) -> Any: ...
-
-class observe:
-    """Call ``callback(op)`` for every operator called in this process inside a ``with`` block."""
-
-    def __init__(self, callback: Callable[[Op], object]) -> None: ...
-    def __enter__(self) -> Self: ...
-    def __exit__(self, *exc_info: object) -> None: ...

@@ -15,12 +15,14 @@ from cpython.ref cimport Py_INCREF, Py_XDECREF
 from plugrad.graph.backend cimport BOOL, COMPLEX, FLOATING, INTEGER, OTHER, Backend, Meta
 from plugrad.graph.dispatch cimport apply1, apply2, dispatch
 from plugrad.graph.grad_mode cimport set_recording
+from plugrad.graph.instruments cimport Packed
 from plugrad.graph.node cimport (
     Counter, Edge, Saved, edge_node, edge_nr, new_node, number_node, release
 )
 from plugrad.graph.tensor cimport Tensor, make
 
 from plugrad.graph.backend import backend_named, backends
+from plugrad.graph.instruments import observe  # noqa: F401  (public here)
 
 cdef extern from "Python.h":
     object PyObject_Vectorcall(object function, PyObject **args, size_t n, PyObject *names)
@@ -52,8 +54,6 @@ cdef dict _arg_kinds = {
     "grad": GRAD, "input": INPUT, "output": OUTPUT, "constant": CONSTANT, "needs": NEEDS, "like": LIKE,
 }
 
-cdef list _observers = []
-observers = 0
 
 
 @functools.lru_cache(None)
@@ -505,10 +505,13 @@ cdef object restore(
     cdef Node edge
     cdef Meta meta = node.meta
     if counter is None:
-        return value
-    if counter.version != version:
+        if not isinstance(value, Packed):
+            return value
+        tensor = unpacked(node, <Packed>value)
+    elif counter.version != version:
         raise overwritten(node, value, counter.version, version, code)
-    tensor = make(value, meta if meta.backend.fits(value, meta) else meta.backend.meta(value))
+    else:
+        tensor = make(value, meta if meta.backend.fits(value, meta) else meta.backend.meta(value))
     if record:
         tensor.counter = counter
         if code < 0:
@@ -522,6 +525,17 @@ cdef object restore(
                 tensor.output_nr = edge_nr(node, code)
                 tensor.needs_grad = True
     return tensor
+
+
+cdef Tensor unpacked(Node node, Packed saved):
+    """What an unpack hook gives back for a saved value."""
+    found = saved.unpack(saved.content)
+    if not isinstance(found, Tensor):
+        raise TypeError(
+            f"the unpack hook for a value that {node.name()} saved returned {type(found).__name__}; "
+            "expected a Tensor"
+        )
+    return make((<Tensor>found)._array, (<Tensor>found).meta)
 
 
 cdef object overwritten(Node node, object value, Py_ssize_t now, Py_ssize_t then, int code):
@@ -563,29 +577,3 @@ cdef object ensure_ready(Op op):
     op.resolve()
     if op.state == REFUSED_STATE:
         raise RuntimeError(f"operator {op.name} was refused")
-
-
-# ---- observers ---------------------------------------------------------------------------------------------
-
-class observe:
-    """While active, ``callback(op)`` is called for every operator call in the process."""
-
-    def __init__(self, callback):
-        self._callback = callback
-
-    def __enter__(self):
-        global observers
-        _observers.append(self._callback)
-        observers = len(_observers)
-        return self
-
-    def __exit__(self, *exc_info):
-        global observers
-        _observers.remove(self._callback)
-        observers = len(_observers)
-
-
-cdef int notify(Op op) except -1:
-    for callback in list(_observers):
-        callback(op)
-    return 0

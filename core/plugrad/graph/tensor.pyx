@@ -106,6 +106,14 @@ cdef class Tensor:
         return 0 if self.counter is None else self.counter.version
 
     @property
+    def _tangent(self):
+        return self.tangent
+
+    @_tangent.setter
+    def _tangent(self, value):
+        self.tangent = value
+
+    @property
     def _base(self):
         return self.base
 
