@@ -1,0 +1,86 @@
+"""Samples the battery adds to an operator's own: 0-d, zero-size and broadcast ones.
+
+Their values are taken from the operator's own samples, so that they stay where it is defined.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from plugrad.contract.samples import Sample
+
+__all__ = ["added_samples", "emptied_samples"]
+
+Array = np.ndarray
+
+
+def added_samples(samples: list[Sample], works: Callable[[Sample], bool]) -> list[Sample]:
+    """0-d, zero-size and (for two arrays or more) broadcast samples.
+
+    Parameters
+    ----------
+    samples : list of Sample
+        The operator's own; the first whose arguments are non-empty arrays and numbers is varied.
+    works : callable
+        Whether a sample gives finite values: pairing values across positions may leave the domain.
+    """
+    base = next((s for s in samples if s.raises is None and s.through is None and _plain(s)), None)
+    if base is None:
+        return []
+    arrays = [value for value in base.args if isinstance(value, np.ndarray)]
+    values = [array.reshape(-1) for array in np.broadcast_arrays(*arrays)]
+
+    def vary(label: str, shapes: list[tuple[int, ...]], positions: list[int]) -> Sample:
+        made = iter(
+            np.resize(value[positions], shape).astype(value.dtype)
+            for value, shape in zip(values, shapes)
+        )
+        args: list[Any] = [next(made) if isinstance(v, np.ndarray) else v for v in base.args]
+        return Sample(tuple(args), dict(base.constants), label=label)
+
+    count = values[0].size
+    spread = [i % count for i in range(3)]
+    others = len(values) - 1
+    found = [
+        vary("0-d", [()] * len(values), [0]),
+        vary("zero-size", [(0, 3), *[(3,), (1, 1)][:others], *[()] * (others - 2)], spread),
+    ]
+    if others:
+        shapes = [(3, 1), *([(2,), (1, 1), (2, 1, 1)] * others)[:others]]
+        crossed = vary("broadcast", shapes, spread)
+        found.append(crossed if works(crossed) else vary("broadcast", shapes, [0]))
+    return found
+
+
+def emptied_samples(samples: list[Sample], works: Callable[[Sample], bool]) -> list[Sample]:
+    """Zero-size variants of samples, where the operator takes them.
+
+    Parameters
+    ----------
+    works : callable
+        Whether a call succeeds: what refuses empty arrays is not asked for their gradient.
+    """
+    found = []
+    for base in samples:
+        lengths = {a.shape[0] for a in base.args if isinstance(a, np.ndarray) and a.ndim}
+        for length in sorted(lengths - {0, 1}):
+            args = tuple(
+                a[:0] if isinstance(a, np.ndarray) and a.ndim and a.shape[0] == length else a
+                for a in base.args
+            )
+            sample = Sample(args, dict(base.constants), base.through, label="zero-size")
+            if works(sample):
+                found.append(sample)
+    return found
+
+
+def _plain(sample: Sample) -> bool:
+    arrays = [value for value in sample.args if isinstance(value, np.ndarray)]
+    return (
+        bool(arrays)
+        and all(array.size for array in arrays)
+        and not any(isinstance(value, list | tuple) for value in sample.args)
+    )

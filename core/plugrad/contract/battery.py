@@ -1,0 +1,147 @@
+"""The battery: every check an operator must pass, run in order on all its samples.
+
+(a) A check is a generator of failures over a `Run`, which holds the samples with their outputs and
+    gradients computed once. Checks are independent but for gates: nothing is differentiated numerically
+    while the forward changes its inputs or is not deterministic.
+(b) Agreement is cheap and suspicion is thorough: the first comparison of each check costs a few calls, and
+    only what looks wrong is looked at again before it is reported.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from plugrad.contract.checks import (
+    declaration,
+    dtypes,
+    errors,
+    forward,
+    gradient,
+    kernels,
+    kinks,
+    layout,
+    linear,
+    memory,
+    needs,
+    outputs,
+    second,
+    stability,
+)
+from plugrad.contract.report import CheckResult, Failure, Report
+from plugrad.contract.run import Run, crashed
+from plugrad.contract.targets import target_for
+
+__all__ = ["CHECKS", "check"]
+
+MAX_FAILURES = 3  # per check: the first ones tell the story
+
+# name, check, and the checks that make no sense after its failure (None: none of those below)
+CHECKS: list[tuple[str, Callable[[Run], Iterator[Failure]], tuple[str, ...] | None]] = [
+    ("declaration", declaration.check, None),
+    ("samples", declaration.check_samples, None),
+    ("errors", errors.check, ()),
+    ("unchanged", stability.check_unchanged, None),
+    ("determinism", stability.check_determinism, None),
+    ("forward", forward.check, ()),
+    ("kernels", kernels.check, ()),
+    ("outputs", outputs.check, ()),
+    ("gradient", gradient.check, ("second order",)),
+    ("kinks", kinks.check, ()),
+    ("needs", needs.check, ()),
+    ("linearity", linear.check, ()),
+    ("second order", second.check, ()),
+    ("layout", layout.check, ()),
+    ("dtypes", dtypes.check, ()),
+    ("memory", memory.check, ()),
+]
+
+
+def check(
+    target: Any,
+    samples: Any = None,
+    surrogate: Callable[..., Any] | None = None,
+    *,
+    device: str = "cpu",
+    quick: bool = True,
+) -> Report:
+    """Run the battery on an operator, a composite or an autograd Function.
+
+    Parameters
+    ----------
+    target : operator, composite, or class
+        What ``@plugrad.operator`` or ``@plugrad.composite`` made, a ``plugrad.autograd.Function``
+        class, or a ``torch.autograd.Function`` class where PyTorch is installed.
+    samples : callable or iterable, optional
+        ``samples(make)`` yielding ``make.call(...)`` and ``make.error(...)``, or a list of argument
+        tuples; by default the operator's own.
+    surrogate : callable, optional
+        ``surrogate(*arrays, at=arrays, **constants)``, whose derivative backward must equal, in place
+        of the operator's own.
+    device : str, default "cpu"
+    quick : bool, default True
+        Whether to settle for what takes about 20 ms.
+
+    Returns
+    -------
+    Report
+        ``report.passed`` tells whether it may be trusted; ``str(report)`` why not.
+
+    Raises
+    ------
+    TypeError
+        `target` is nothing that can be checked.
+    ValueError
+        `device` is not one that this battery can run on.
+
+    Examples
+    --------
+    >>> report = plugrad.contract.check(plugrad.ops.exp)
+    >>> assert report.passed, report
+    """
+    if device != "cpu":
+        raise ValueError(f"the battery runs on device 'cpu', got {device!r}")
+    subject = target_for(target, samples, surrogate)
+    report = Report(subject.subject, device)
+    run = Run(subject, quick)
+    start = perf_counter()
+    with (
+        subject.library.operators_callable(),
+        warnings.catch_warnings(),
+        np.errstate(all="ignore"),
+        subject.library.recording(True),
+        subject.callable_unverified(),
+    ):
+        warnings.simplefilter("ignore", RuntimeWarning)
+        _run_checks(run, report)
+        # Before the block ends: operators met for the first time are verified there.
+        report.seconds = perf_counter() - start
+    report.samples = len(run.problems) + len(run.bad_calls)
+    return report
+
+
+def _run_checks(run: Run, report: Report) -> None:
+    names = [name for name, _, _ in CHECKS]
+    for name, function, spoils in CHECKS:
+        if name in report.skipped:
+            report.checks.append(CheckResult(name, "skipped", 0.0))
+            continue
+        start = perf_counter()
+        found: list[Failure] = []
+        try:
+            for failure in function(run):
+                found.append(failure)
+                if len(found) == MAX_FAILURES:
+                    break
+        except Exception as error:
+            found.append(crashed(name, error))
+        report.failures += found
+        status = "failed" if found else "passed"
+        report.checks.append(CheckResult(name, status, perf_counter() - start))
+        if found:
+            for other in names[names.index(name) + 1 :] if spoils is None else spoils:
+                report.skipped.setdefault(other, f"makes no sense while {name!r} fails")

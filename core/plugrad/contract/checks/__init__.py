@@ -1,0 +1,1 @@
+"""The checks of the battery, one subject per file; each is a generator of failures."""

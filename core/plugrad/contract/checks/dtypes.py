@@ -1,0 +1,234 @@
+"""Lower precisions: forward and gradient against float64 on the rounded inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from plugrad.contract.checks.forward import expected_metas
+from plugrad.contract.numeric import differs
+from plugrad.contract.problem import Problem, as_list, fits
+from plugrad.contract.report import Failure
+from plugrad.contract.run import Run, crashed, natural_scale
+
+__all__ = ["check"]
+
+Array = np.ndarray
+
+ULPS = 32.0
+PRECISION = (
+    "a constant or an intermediate in the wrong dtype, a formula that cancels or overflows, "
+    "or a kernel for this dtype that differs from the others"
+)
+
+
+def check(run: Run) -> Iterator[Failure]:
+    """Every sample in every lower dtype."""
+    for dtype in run.target.lower_dtypes:
+        for problem in run.problems:
+            if problem.active:
+                yield from _lower(run, problem, np.dtype(dtype))
+    if run.target.kind == "operator" and not run.target.schema.mutates:
+        for problem in run.problems:
+            yield from _integers(run, problem)
+
+
+def _cast(problem: Problem, arrays: list[Array], dtype: Any) -> list[Array]:
+    return [a.astype(dtype) if a.dtype.kind == "f" else a for a in arrays]
+
+
+def _run(
+    problem: Problem, arrays: list[Array], seeds: list[Array]
+) -> tuple[list[Array], list[Array]]:
+    recording = problem.record(arrays)
+    library = problem.target.library
+    outputs = [library.array(out) for out in recording.outputs]
+    wanted = [seed.astype(outputs[i].dtype) for i, seed in zip(recording.live, seeds)]
+    return outputs, recording.gradient(wanted) if wanted else []
+
+
+def _lower(run: Run, problem: Problem, dtype: np.dtype[Any]) -> Iterator[Failure]:
+    arrays = _cast(problem, problem.arrays, dtype)
+    rounded = _cast(problem, arrays, np.float64)
+    seeds = [seed.astype(dtype) for seed in problem.seeds]
+    keep = _away_from_kinks(run, problem, rounded, dtype)
+    if keep is not None:
+        seeds = [
+            np.where(keep, s, 0).astype(s.dtype) if fits(keep.shape, s.shape) else s for s in seeds
+        ]
+    try:
+        low = _run(problem, arrays, seeds)
+    except Exception as error:
+        if run.target.kind == "function" and isinstance(error, TypeError | NotImplementedError):
+            return  # a Function does not say which dtypes it is for
+        yield crashed("dtypes", error, f"{problem.sample}, {dtype}")
+        return
+    yield from _result_dtypes(problem, arrays, low, dtype)
+    wide = [seed.astype(np.float64) for seed in seeds]
+    high = _run(problem, rounded, wide)
+    names = [f"output {i}" for i in range(len(high[0]))]
+    names += [f"the gradient of {problem.names[k]!r}" for k in problem.active]
+    noise: list[Array] | None = None
+    natural = natural_scale(problem)
+    scales = [0.0] * len(high[0])
+    scales += [max(natural, run.slope(problem, k)) for k in problem.active]
+    for i, (got, wanted) in enumerate(zip([*low[0], *low[1]], [*high[0], *high[1]])):
+        # Terms that cancel leave rounding of their own size, not of the little that is left.
+        bad = _too_far(got, wanted, dtype, scales[i], 0.0)
+        if keep is not None and got.shape == keep.shape:
+            bad &= keep
+        if not bad.any():
+            continue
+        if noise is None:
+            noise = _conditioning(run, problem, rounded, wide, high, dtype)
+        bad &= _too_far(got, wanted, dtype, scales[i], noise[i])
+        if bad.any():
+            j = int(np.argmax(np.where(bad, _distance(got, wanted), -1.0)))
+            yield Failure(
+                "dtypes",
+                str(problem.sample),
+                f"{names[i]} in {dtype} differs from float64 on the same inputs by more than rounding",
+                f"{names[i]}, element {[int(p) for p in np.unravel_index(j, wanted.shape)]}",
+                float(wanted.reshape(-1)[j]),
+                float(got.reshape(-1)[j]),
+                PRECISION,
+            )
+            return
+
+
+def _integers(run: Run, problem: Problem) -> Iterator[Failure]:
+    """Where integers are allowed, the kernel against the reference on the values rounded."""
+    schema, function = run.target.schema, run.target.function
+    if function is None or problem.sample.through is not None:
+        return
+    allowed = [kind in ("numeric", "any") for kind in schema.dtypes]
+    if not all(allowed) or not problem.active:
+        return
+    arrays = [np.rint(4 * a).astype(np.int64) if a.dtype.kind == "f" else a for a in problem.arrays]
+    args, constants = problem.point(function, arrays)
+    try:
+        wanted = as_list(function(*args, **constants))
+        got = problem.run(arrays)
+    except (TypeError, ValueError, RuntimeError, ArithmeticError):
+        return  # integers of this kind are refused: a negative power, say
+    for i, (a, b) in enumerate(zip(got, map(np.asarray, wanted))):
+        b = np.broadcast_to(b, a.shape) if b.ndim <= a.ndim else b
+        j = differs(a, b)
+        if j is not None and b.size:
+            yield Failure(
+                "dtypes",
+                str(problem.sample),
+                f"on int64 inputs the CPU kernel and the reference function disagree on output {i}",
+                f"element {j}",
+                float(b.reshape(-1)[j]),
+                float(a.reshape(-1)[j]),
+                "a kernel for integers that divides, rounds or overflows differently",
+            )
+            return
+
+
+def _distance(got: Array, wanted: Array) -> Array:
+    with np.errstate(all="ignore"):
+        distance = np.abs(got.astype(np.float64) - wanted)
+    return np.where(np.isnan(distance), np.inf, distance)
+
+
+def _too_far(
+    got: Array, wanted: Array, dtype: np.dtype[Any], around: float, noise: Array | float
+) -> Array:
+    """Where `got` is further from `wanted` than rounding, overflow and underflow explain."""
+    if got.shape != wanted.shape:
+        return np.ones(wanted.shape, dtype=bool)
+    if got.dtype.kind != "f" or wanted.dtype.kind != "f":
+        bad = got != wanted
+        return bad & ~(np.asarray(noise) > 0.0)
+    info = np.finfo(dtype)
+    size = np.abs(wanted)
+    finite = size[np.isfinite(size)]
+    scale = max(float(finite.max()) if finite.size else 0.0, around)
+    # An overflow elsewhere must not widen the tolerance of ordinary elements.
+    scale = min(scale, float(info.max))
+    allowed = ULPS * float(info.eps) * (size + scale) / 2.0 + 4.0 * float(info.tiny) + noise
+    bad = ~(_distance(got, wanted) <= allowed) & np.isfinite(wanted)
+    overflow = (size > float(info.max) / 16.0) & ~np.isfinite(got)
+    return bad & ~overflow
+
+
+def _conditioning(
+    run: Run,
+    problem: Problem,
+    arrays: list[Array],
+    seeds: list[Array],
+    high: tuple[list[Array], list[Array]],
+    dtype: np.dtype[Any],
+) -> list[Array]:
+    """How much the float64 results move when the inputs move by a rounding of `dtype`."""
+    base = [*high[0], *high[1]]
+    moved = [np.zeros(a.shape) for a in base]
+    eps = 2.0 * float(np.finfo(dtype).eps)
+    for _ in range(4):
+        shifted = [
+            a * (1.0 + eps * run.rng.choice((-1.0, 1.0), a.shape)) if a.dtype.kind == "f" else a
+            for a in arrays
+        ]
+        try:
+            outputs, gradients = _run(problem, shifted, seeds)
+        except Exception:
+            continue
+        for i, result in enumerate([*outputs, *gradients]):
+            change = np.abs(result.astype(np.float64) - base[i].astype(np.float64))
+            moved[i] = np.maximum(moved[i], np.where(np.isnan(change), np.inf, change))
+    return [16.0 * m for m in moved]
+
+
+def _result_dtypes(
+    problem: Problem,
+    arrays: list[Array],
+    low: tuple[list[Array], list[Array]],
+    dtype: np.dtype[Any],
+) -> Iterator[Failure]:
+    expected = None
+    if problem.sample.through is None:
+        expected = expected_metas(problem, arrays)
+    chosen = any(isinstance(v, np.dtype | type) for v in problem.sample.constants.values())
+    chosen |= any(isinstance(v, np.dtype | type) for v in problem.sample.args)
+    for i, out in enumerate(low[0]):
+        wanted = expected[i][1] if expected is not None and i < len(expected) else dtype
+        if expected is None and (chosen or problem.outputs[i].dtype != np.float64):
+            continue  # its dtype does not follow the inputs'
+        if out.dtype != wanted:
+            yield Failure(
+                "dtypes",
+                str(problem.sample),
+                f"output {i} is {out.dtype} for {dtype} inputs, expected {wanted}",
+                hint="a Python float or float64 constant wrapped in np.array promotes the result",
+            )
+            return
+    for k, gradient in zip(problem.active, low[1]):
+        if gradient.dtype != arrays[k].dtype:
+            yield Failure(
+                "dtypes",
+                str(problem.sample),
+                f"the gradient of {problem.names[k]!r} is {gradient.dtype}, the input {arrays[k].dtype}",
+            )
+            return
+
+
+def _away_from_kinks(
+    run: Run, problem: Problem, rounded: list[Array], dtype: np.dtype[Any]
+) -> Array | None:
+    """Mask of elements that stay clear of predicate kinks by more than this dtype's rounding."""
+    if not callable(run.target.kinks):
+        return None
+    size = max(
+        (float(np.abs(a).max()) for a in rounded if a.size and a.dtype.kind == "f"), default=1.0
+    )
+    tol = max(1e-3, 16.0 * float(np.finfo(dtype).eps) * max(size, 1.0))
+    mask = problem.near_kink(rounded, tol)
+    shapes = [out.shape for out in problem.outputs] + [a.shape for a in problem.arrays[:1]]
+    for shape in shapes:
+        if fits(mask.shape, shape):
+            return ~np.broadcast_to(mask, shape)
+    return None

@@ -1,0 +1,107 @@
+"""Nothing is changed that was passed in, and the same call gives the same bits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from plugrad.contract.problem import Problem
+from plugrad.contract.report import Failure
+from plugrad.contract.run import Run
+
+__all__ = ["check_determinism", "check_unchanged"]
+
+IN_PLACE = "an in-place NumPy call (out=, +=, *=, sort()) where a new array is needed"
+
+
+def check_unchanged(run: Run) -> Iterator[Failure]:
+    """Forward leaves its inputs alone; backward its inputs, outputs and incoming gradients."""
+    for problem in run.problems:
+        yield from _unchanged(run, problem, create_graph=False)
+        if problem.live and problem.active and not run.target.once_differentiable:
+            yield from _unchanged(run, problem, create_graph=True)
+
+
+def _unchanged(run: Run, problem: Problem, create_graph: bool) -> Iterator[Failure]:
+    library = run.target.library
+    arrays = [array.copy() for array in problem.arrays]
+    before = [array.tobytes() for array in arrays]
+    recording = problem.record(arrays)
+    for k, array in enumerate(arrays):
+        if k not in problem.mutated and array.tobytes() != before[k]:
+            yield Failure(
+                "unchanged",
+                str(problem.sample),
+                f"forward changes its input {problem.names[k]!r} in place",
+                hint=f"{IN_PLACE}; an operator that must do so declares mutates={problem.names[k]!r}",
+            )
+            return
+    if not (recording.live and problem.active):
+        return
+    # A seed that the engine owns could be lent to the rule; these are the caller's.
+    seeds = [seed.copy() for seed in problem.seeds]
+    watched: list[tuple[str, np.ndarray]] = [
+        (f"its input {problem.names[k]!r}", arrays[k]) for k in range(len(arrays))
+    ]
+    watched += [(f"its output {i}", library.array(t)) for i, t in enumerate(recording.outputs)]
+    watched += [("its incoming gradient", seed) for seed in seeds]
+    watched += [("a saved value", value) for value in _saved(recording.returned)]
+    bytes_before = [array.tobytes() for _, array in watched]
+    recording.gradient(seeds, create_graph)
+    for (what, array), old in zip(watched, bytes_before):
+        if array.tobytes() != old:
+            yield Failure(
+                "unchanged",
+                str(problem.sample),
+                f"backward changes {what} in place",
+                hint=f"{IN_PLACE}; other users of the same array then get a wrong gradient",
+            )
+            return
+
+
+def _saved(outputs: list[Any]) -> list[np.ndarray]:
+    node = next((t.grad_fn for t in outputs if getattr(t, "grad_fn", None) is not None), None)
+    return [v for v in getattr(node, "saved", ()) if isinstance(v, np.ndarray)]
+
+
+def check_determinism(run: Run) -> Iterator[Failure]:
+    """The same call gives the same bits twice, forward and backward."""
+    why = (
+        "the generator passed as a constant is not the only source of random numbers"
+        if run.target.random
+        else "uninitialised memory (np.empty), hidden state, or random numbers without a generator"
+    )
+    for problem in run.problems:
+        recording = problem.record()
+        for i, (tensor, old) in enumerate(zip(recording.outputs, problem.outputs)):
+            new = run.target.library.array(tensor)
+            if not same_bits(new, old):
+                yield Failure(
+                    "determinism",
+                    str(problem.sample),
+                    f"output {i} differs when the same call is made twice",
+                    hint=why,
+                )
+                return
+        if not (problem.live and problem.active):
+            continue
+        for k, new, old in zip(
+            problem.active, recording.gradient(problem.seeds), problem.gradients
+        ):
+            if not same_bits(new, old):
+                yield Failure(
+                    "determinism",
+                    str(problem.sample),
+                    f"the gradient of {problem.names[k]!r} differs when the same call is made twice",
+                    hint=why,
+                )
+                return
+
+
+def same_bits(a: np.ndarray, b: np.ndarray) -> bool:
+    """Equal shape, dtype and bytes (any NaN equals any NaN)."""
+    if a.shape != b.shape or a.dtype != b.dtype:
+        return False
+    return a.tobytes() == b.tobytes() or np.array_equal(a, b, equal_nan=a.dtype.kind in "fc")

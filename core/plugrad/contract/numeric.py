@@ -1,0 +1,232 @@
+"""Numerical derivatives of functions of arrays, and when two derivatives agree.
+
+(a) Steps. The central difference ``(f(x + h) - f(x - h)) / 2h`` errs by ``h**2 f'''/6 + eps |f| / h``, least
+    near ``h = eps**(1/3) |x|``. The step is scaled per element and rounded to a power of two, so that
+    ``x + h`` is exact and a linear function is differentiated without error.
+(b) Tolerance. A difference counts relative to the element, to the largest derivative of the same block
+    (so that an operator scaled by 1e-6 is held as strictly) and to the rounding of ``f`` over the step.
+(c) Suspicion costs, agreement does not. Two evaluations settle almost every element. One that seems
+    wrong is evaluated again at twelve steps, to which the error terms are fitted; only what disagrees by
+    more than the residuals of the fit is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+__all__ = [
+    "EPS",
+    "along",
+    "apart",
+    "column",
+    "differs",
+    "elementwise_slopes",
+    "jacobian_block",
+    "refine",
+    "steps",
+    "sum_to",
+    "worst",
+]
+
+EPS = float(np.finfo(np.float64).eps)
+CBRT_EPS = EPS ** (1 / 3)
+RTOL = 1e-6
+SCALE_TOL = 1e-8
+
+Array = np.ndarray
+Function = Callable[[list[Array]], Array]
+"""Arrays to a vector of float64: every differentiable output, raveled and concatenated."""
+
+
+def steps(x: Array) -> Array:
+    """A power of two near ``eps**(1/3) * |x|`` per element.
+
+    An element much smaller than its neighbours takes its scale from them, but no more than a
+    twentieth of it, so that one near the edge of a domain is not pushed across.
+    """
+    magnitude = np.abs(x)
+    finite = magnitude[np.isfinite(magnitude)]
+    largest = float(finite.max()) if finite.size else 0.0
+    floor = 0.05 * min(largest, 1.0) if largest > 0.0 else 1.0
+    wanted = CBRT_EPS * np.maximum(np.where(np.isfinite(magnitude), magnitude, 1.0), floor)
+    return np.ldexp(1.0, np.frexp(wanted)[1])
+
+
+def _shifted(arrays: Sequence[Array], k: int, shift: Array) -> list[Array]:
+    moved = list(arrays)
+    moved[k] = moved[k] + shift
+    return moved
+
+
+def along(
+    f: Function, arrays: Sequence[Array], k: int, direction: Array, t: float = 1.0
+) -> tuple[Array, Array]:
+    """Derivative of `f` as ``arrays[k]`` moves along `direction`, and its rounding error.
+
+    Returns
+    -------
+    slope, noise : ndarray
+        One entry per entry of ``f(arrays)``; the slope is per unit of `direction`, not of its length.
+    """
+    shift = direction * t
+    plus = f(_shifted(arrays, k, shift))
+    minus = f(_shifted(arrays, k, -shift))
+    return (plus - minus) / (2.0 * t), (np.abs(plus) + np.abs(minus)) * (4.0 * EPS / t)
+
+
+def column(x: Array, j: int) -> Array:
+    """The direction that moves element `j` of `x` by its own step."""
+    direction = np.zeros(x.shape)
+    direction.reshape(-1)[j] = steps(x).reshape(-1)[j]
+    return direction
+
+
+def jacobian_block(f: Function, arrays: Sequence[Array], k: int, rows: int) -> tuple[Array, Array]:
+    """Jacobian of `f` with respect to ``arrays[k]`` by central differences.
+
+    Returns
+    -------
+    slopes, noise : ndarray of shape (rows, arrays[k].size)
+    """
+    x = np.array(arrays[k])
+    moved = list(arrays)
+    moved[k] = x
+    flat = x.reshape(-1)
+    h = steps(x).reshape(-1).tolist()
+    plus = np.empty((flat.size, rows))
+    minus = np.empty((flat.size, rows))
+    for j, value in enumerate(flat.tolist()):
+        flat[j] = value + h[j]
+        plus[j] = f(moved)
+        flat[j] = value - h[j]
+        minus[j] = f(moved)
+        flat[j] = value
+    width = np.array(h)[:, None]
+    slopes = (plus - minus) / (2.0 * width)
+    noise = (np.abs(plus) + np.abs(minus)) * (4.0 * EPS / width)
+    return slopes.T, noise.T
+
+
+def elementwise_slopes(
+    f: Function, arrays: Sequence[Array], k: int, shape: tuple[int, ...], direction: Array
+) -> tuple[Array, Array]:
+    """Derivative of every output element with respect to the one element of ``arrays[k]`` it depends on.
+
+    For functions that broadcast and work element by element: all elements move at once.
+    Every output has the broadcast `shape`.
+    """
+    slope, noise = along(f, arrays, k, direction)
+    width = np.broadcast_to(direction, shape).reshape(-1)
+    width = np.tile(width, slope.size // max(width.size, 1)) if slope.size != width.size else width
+    return slope / width, noise / width
+
+
+def refine(
+    f: Function, arrays: Sequence[Array], k: int, direction: Array
+) -> tuple[Array, Array, Array]:
+    """Derivative along `direction` from twelve halving steps, with the error that they show.
+
+    Returns
+    -------
+    slope, error, noise : ndarray
+        The best estimate per entry, its standard error, and what the rounding of `f` alone explains.
+
+    Notes
+    -----
+    Central differences are ``f' + b t**2 + c t**4 + r / t`` with rounding ``r``. The three coefficients are fitted
+    to all steps, then to those up to 16, 4 and 1; the fit with the smallest standard error wins. Coarsely rounded
+    values can lie on a line by chance, so no fit may claim less scatter than all but one of the others have.
+    """
+    pairs = [along(f, arrays, k, direction, t) for t in WIDTHS]
+    slopes = np.array([slope for slope, _ in pairs])
+    noises = np.array([noise for _, noise in pairs])
+    best, error, rounding = slopes[-1], np.full(slopes[-1].shape, np.inf), noises[-1]
+    spreads = []
+    for first, _, residual in FITS:
+        left = residual @ (slopes[first:] * WIDTHS[first:, None])
+        spreads.append(np.sqrt(np.sum(left**2, axis=0) / (len(left) - 3)))
+    ordinary = np.sort(np.where(np.isnan(spreads), np.inf, spreads), axis=0)[1]
+    for (first, row, _), spread in zip(FITS, spreads):
+        estimate = np.maximum(np.maximum(spread, ordinary) * np.linalg.norm(row), noises[first])
+        better = estimate < error
+        best = np.where(better, row @ (slopes[first:] * WIDTHS[first:, None]), best)
+        error = np.where(better, estimate, error)
+        rounding = np.where(better, noises[first], rounding)
+    return best, error, rounding
+
+
+def _fits() -> list[tuple[int, Array, Array]]:
+    """For each choice of steps: the first one, the row that gives f', and the matrix that gives residuals."""
+    found = []
+    for first in (0, 2, 4, 6):
+        t = WIDTHS[first:]
+        terms = np.stack([t, t**3, t**5], axis=1) / t[0] ** np.array([1, 3, 5])
+        inverse = np.linalg.pinv(terms)
+        found.append((first, inverse[0] / t[0], np.eye(len(t)) - terms @ inverse))
+    return found
+
+
+WIDTHS = 64.0 * 0.5 ** np.arange(12)
+FITS = _fits()
+
+
+def apart(
+    analytic: Array, numeric: Array, slack: Array | float, scale: float, floor: float = 0.0
+) -> Array:
+    """Where two derivatives differ by more than rounding explains.
+
+    Parameters
+    ----------
+    slack : ndarray or float
+        Known error of `numeric` per element.
+    scale : float
+        Largest derivative of the block the elements belong to.
+    floor : float
+        Absolute tolerance, e.g. from the scale of other samples.
+    """
+    with np.errstate(all="ignore"):
+        allowed = RTOL * np.abs(numeric) + (SCALE_TOL * scale + floor) + slack
+        return ~(np.abs(analytic - numeric) <= allowed) & (analytic != numeric)
+
+
+def worst(analytic: Array, numeric: Array, bad: Array) -> int:
+    """Flat index of the bad element with the largest difference."""
+    with np.errstate(all="ignore"):
+        difference = np.abs(analytic - numeric)
+    difference = np.where(np.isnan(difference), np.inf, difference)
+    return int(np.argmax(np.where(bad, difference, -1.0)))
+
+
+def sum_to(array: Array, shape: tuple[int, ...]) -> Array:
+    """Sum over broadcast axes so that the result has `shape`."""
+    extra = array.ndim - len(shape)
+    if extra:
+        array = array.sum(axis=tuple(range(extra)))
+    axes = tuple(
+        i for i, (have, want) in enumerate(zip(array.shape, shape)) if want == 1 and have != 1
+    )
+    return array.sum(axis=axes, keepdims=True) if axes else array
+
+
+def differs(got: Array, wanted: Array, ulps: float = 256.0) -> int | None:
+    """Flat position of the worst element that differs by more than `ulps` roundings, or None.
+
+    Rounding is counted relative to the largest element: sums in another order are equal.
+    """
+    if got.shape != wanted.shape:
+        return 0
+    if got.dtype.kind not in "fc" or wanted.dtype.kind not in "fc":
+        bad = got != wanted
+        return int(np.argmax(bad)) if bad.any() else None
+    if np.array_equal(got, wanted, equal_nan=True):
+        return None
+    finite = np.abs(wanted[np.isfinite(wanted)])
+    scale = float(finite.max()) if finite.size else 0.0
+    eps = float(max(np.finfo(got.dtype).eps, np.finfo(wanted.dtype).eps))
+    error = np.abs(np.asarray(got, np.float64) - np.asarray(wanted, np.float64))
+    bad = ~(error <= ulps * eps * scale) & (got != wanted) & ~(np.isnan(got) & np.isnan(wanted))
+    if not bad.any():
+        return None
+    return int(np.argmax(np.where(bad, np.where(np.isnan(error), np.inf, error), -1.0)))

@@ -1,0 +1,91 @@
+"""The state of one battery: its target and its samples, evaluated once for all checks."""
+
+from __future__ import annotations
+
+import zlib
+
+import numpy as np
+
+from plugrad.contract.problem import Problem
+from plugrad.contract.report import Failure
+from plugrad.contract.samples import Sample
+from plugrad.contract.targets import Target
+
+__all__ = ["Run", "crashed", "natural_scale", "peak"]
+
+
+class Run:
+    """One battery in progress.
+
+    Attributes
+    ----------
+    target : Target
+    quick : bool
+        Fewer directions and layouts; False does all of them on every sample.
+    problems : list of Problem
+        The samples that run, forward and backward.
+    bad_calls : list of Sample
+        The ones that must raise.
+    rng : numpy.random.Generator
+        Seeded from the operator's name.
+    compared : set of str
+        Names of the inputs whose derivative was compared somewhere.
+    """
+
+    def __init__(self, target: Target, quick: bool) -> None:
+        self.target = target
+        self.quick = quick
+        self.problems: list[Problem] = []
+        self.bad_calls: list[Sample] = []
+        self.rng = np.random.default_rng(zlib.crc32(target.subject.encode()) ^ 0x5EED)
+        self.compared: set[str] = set()
+        self._slopes: dict[tuple[str, str], float] = {}
+
+    @property
+    def differentiable(self) -> list[Problem]:
+        """The problems that have a derivative."""
+        return [p for p in self.problems if p.live and p.active]
+
+    def slope(self, problem: Problem, k: int) -> float:
+        """Largest derivative by the same input on all samples with the same constants: one function."""
+        if not self._slopes:
+            for other in self.problems:
+                for i, gradient in zip(other.active, other.gradients):
+                    key = repr(other.sample.constants), other.names[i]
+                    self._slopes[key] = max(peak(gradient), self._slopes.get(key, 0.0))
+        return self._slopes.get((repr(problem.sample.constants), problem.names[k]), 0.0)
+
+    def floor(self, problem: Problem) -> float:
+        """Absolute tolerance for a derivative: rounding, seen from the largest ones around."""
+        own = max((peak(g) for g in problem.gradients), default=0.0)
+        self.slope(problem, problem.active[0])
+        everywhere = max(self._slopes.values(), default=0.0)
+        return 1e-13 * max(own, natural_scale(problem)) + 1e-16 * min(everywhere, 1.0)
+
+
+def natural_scale(problem: Problem) -> float:
+    """The size a derivative has by the sizes of outputs, seeds and inputs: outputs over inputs.
+
+    Rounding is relative to it where terms cancel, whatever little is left of them.
+    """
+    outputs = sum(peak(problem.outputs[i]) * peak(s) for i, s in zip(problem.live, problem.seeds))
+    inputs = max((peak(problem.arrays[k]) for k in problem.active), default=0.0)
+    return outputs / inputs if inputs > 0.0 else outputs
+
+
+def peak(array: np.ndarray) -> float:
+    """Largest finite magnitude; 0 for an empty array."""
+    finite = np.abs(array[np.isfinite(array)])
+    return float(finite.max()) if finite.size else 0.0
+
+
+def crashed(check: str, error: BaseException, sample: str = "", hint: str = "") -> Failure:
+    """The failure for an exception that nothing expected, with the place in the operator's own code."""
+    place = ""
+    traceback = error.__traceback__
+    while traceback is not None:
+        code = traceback.tb_frame.f_code
+        if "plugrad/contract/" not in code.co_filename.replace("\\", "/"):
+            place = f" ({code.co_filename}:{traceback.tb_lineno}, in {code.co_name})"
+        traceback = traceback.tb_next
+    return Failure(check, sample, f"raised {type(error).__name__}: {error}{place}", hint=hint)
