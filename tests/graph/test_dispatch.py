@@ -149,3 +149,11 @@ def test_a_factor_is_saved_only_for_the_other_ones_gradient():
     assert saved is y.array
     (x * y).sum().backward()
     assert x.grad.tolist() == [3, 4]
+
+
+def test_complex_gradients_need_a_rule_that_declares_them():
+    z = plugrad.tensor([1 + 2j], requires_grad=True)
+    with pytest.raises(RuntimeError, match=r"standard::mul.*complex"):
+        z * z
+    with plugrad.no_grad():
+        assert (z * z).tolist() == [-3 + 4j]

@@ -27,5 +27,5 @@ def to(
     if wanted is None:
         raise TypeError(f"to(): {dtype!r} is neither a dtype, a device nor a Tensor")
     if wanted != tensor.dtype:
-        return roles.call("cast", tensor, dtype=wanted)  # type: ignore[no-any-return]
+        return roles.call("cast", tensor, dtype=wanted)
     return roles.call("copy", tensor) if copy else tensor

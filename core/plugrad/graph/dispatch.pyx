@@ -8,8 +8,6 @@
 (c) Nothing is recorded unless an input requires grad on a thread that records; a result of an integer dtype
     never requires grad.
 """
-from numbers import Number
-
 from cpython.bool cimport PyBool_Check
 from cpython.complex cimport PyComplex_Check
 from cpython.float cimport PyFloat_Check, PyFloat_CheckExact
@@ -150,6 +148,8 @@ cdef int record_simple(Op op, Tensor x, Tensor y, object number, Tensor out) exc
     cdef Node node = new_node(op)
     cdef int code, slot = 0
     cdef Tensor kept
+    if out.meta.kind == COMPLEX and not op.conjugates:
+        raise no_complex_rule(op)
     node.meta = out.meta
     node.n_inputs = op.n_inputs
     if x is not None and x.needs_grad:
@@ -303,9 +303,6 @@ cdef object finish(
 ):
     """Turn what the kernel returned into tensors, and record the call."""
     cdef list outs = []
-    cdef Tensor out
-    cdef Meta meta
-    cdef int i
     if op.n_outputs == 1:
         result = (result,)
     elif not isinstance(result, (tuple, list)) or len(result) != op.n_outputs:
@@ -392,11 +389,21 @@ cdef int finish_mutation(Op op, Node node, list targets) except -1:
 
 # ---- recording ---------------------------------------------------------------------------------------------
 
+cdef object no_complex_rule(Op op):
+    return RuntimeError(
+        f"{op.name}: the rule of this operator is for real numbers only; gradients of complex tensors need an "
+        "operator that declares them (dtypes='complex')"
+    )
+
+
 cdef int record(Op op, list inputs, tuple constants, list outs) except -1:
     cdef Node node
-    cdef Tensor out
     if not any((<Tensor>t).meta.kind & (FLOATING | COMPLEX) for t in outs):
         return 0
+    if not op.conjugates and any(
+        isinstance(t, Tensor) and (<Tensor>t).meta.kind == COMPLEX for t in inputs
+    ):
+        raise no_complex_rule(op)
     node = new_node(op)
     connect(op, node, inputs, constants)
     save_values(op, node, inputs, outs)
@@ -564,7 +571,7 @@ cdef bint is_optional(Op op, Py_ssize_t i):
 cdef int promote(Op op, list inputs, Backend backend) except -1:
     """Bring the tensors that are computed with together to one dtype, through the role `cast`."""
     cdef list dtypes = [], numbers = []
-    cdef bint mixed = False, floating = False, strict
+    cdef bint mixed = False, floating = False
     cdef int kinds = 0, allowed, where
     cdef object first = None, target
     cdef Py_ssize_t i
@@ -653,7 +660,7 @@ cdef object wrong_dtype(Op op, Py_ssize_t i, Tensor value):
 
 cdef Meta broadcast_meta(Op op, list inputs, Backend backend):
     """Shape and dtype of an elementwise result."""
-    cdef Meta meta, found = None
+    cdef Meta meta
     cdef tuple shape = None
     cdef object dtype = op.out_dtype
     for i, value in enumerate(inputs):

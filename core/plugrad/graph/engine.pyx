@@ -584,7 +584,6 @@ cdef object run_tensor_hooks(Run run, Node node, object pending):
 
 
 cdef object hook_output(Run run, Node node, int nr, object grad):
-    cdef Tensor tensor
     for hook in node.hooks.for_output(nr):
         grad = replaced(node, hook, hook(grad), grad)
     for reference in node.hooks.retained.get(nr, ()):

@@ -14,7 +14,7 @@ from plugrad.graph.grad_mode cimport recording, set_recording
 from plugrad.graph.node cimport Counter, Node, new_node, number_node
 from plugrad.graph.op cimport READY_STATE, Op
 from plugrad.graph.roles cimport BROADCAST_TO, CAST, target_of
-from plugrad.graph.tensor cimport Tensor, bump, counter_of, make
+from plugrad.graph.tensor cimport Tensor, bump, make
 
 
 # ---- views -------------------------------------------------------------------------------------------------

@@ -42,6 +42,7 @@ cdef class Op:
     cdef list saves
     cdef list saves_when
     cdef bint conditional
+    cdef bint conjugates
     cdef list needs_cache
     cdef object needs_type
     cdef object like_type

@@ -22,7 +22,7 @@ from plugrad.graph.node cimport (
 from plugrad.graph.tensor cimport Tensor, make
 
 from plugrad.graph.backend import backend_named, backends
-from plugrad.graph.instruments import observe  # noqa: F401  (public here)
+from plugrad.graph.instruments import observe  # no-cython-lint: public here
 
 cdef extern from "Python.h":
     object PyObject_Vectorcall(object function, PyObject **args, size_t n, PyObject *names)
@@ -53,7 +53,6 @@ cdef enum ArgKind:
 cdef dict _arg_kinds = {
     "grad": GRAD, "input": INPUT, "output": OUTPUT, "constant": CONSTANT, "needs": NEEDS, "like": LIKE,
 }
-
 
 
 @functools.lru_cache(None)
@@ -156,6 +155,7 @@ cdef class Op:
         self.nondifferentiable_outputs = schema.nondifferentiable
         self.allowed = tuple(_kinds_of_class[name] for name in schema.dtypes)
         self.joined = tuple(name not in ("integer", "bool") for name in schema.dtypes)
+        self.conjugates = all(name in ("complex", "any", "integer", "bool") for name in schema.dtypes)
         self.elementwise = schema.elementwise
         self.out_dtype = schema.out_dtype
         self.view_of = schema.view_of
@@ -357,7 +357,6 @@ cdef object run_plan(Op op, RulePlan plan, Node node, object grad, object needs,
     cdef PyObject *args[32]
     cdef object item
     cdef int i, n = 0
-    cdef PyObject *result
     try:
         for i in range(plan.n_args):
             if plan.kinds[i] == GRAD:

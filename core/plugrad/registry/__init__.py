@@ -94,10 +94,7 @@ def get(name: str) -> AnyOperator:
 
 def standard(name: str) -> AnyOperator | None:
     """The standard operator of that name, or None if there is none; a plugin left out raises."""
-    try:
-        return _loader.get(f"standard::{name}")
-    except UnknownOperator:
-        return None
+    return _loader.find(f"standard::{name}")
 
 
 def operators(pattern: str | None = None) -> list[AnyOperator]:

@@ -132,14 +132,20 @@ class Loader:
         UnknownOperator
             No plugin offers the name.
         """
+        operator = self.find(name)
+        if operator is None:
+            namespace, short = split(name)
+            raise UnknownOperator(self._unknown(f"{namespace}::{short}", namespace))
+        return operator
+
+    def find(self, name: str) -> AnyOperator | None:
+        """As `get`, but None where no plugin offers the name: no message is worked out."""
         namespace, short = split(name)
         full = f"{namespace}::{short}"
         operator = self.table.get(full)
         if operator is None:
             self.load_namespace(namespace, full)
             operator = self.table.get(full)
-        if operator is None:
-            raise UnknownOperator(self._unknown(full, namespace))
         return operator
 
     def operators(self, pattern: str | None = None) -> list[AnyOperator]:
