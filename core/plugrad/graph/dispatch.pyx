@@ -17,13 +17,14 @@ from cpython.long cimport PyLong_Check, PyLong_CheckExact
 from plugrad.graph.backend cimport BOOL, COMPLEX, FLOATING, INTEGER, Backend, Meta, backend_of, same_meta
 from plugrad.graph.grad_mode cimport recording
 from plugrad.graph.instruments cimport (
-    DUAL, OBSERVE, PACK, WATCH, instruments, notify_observers, notify_recorded, packed, push_forward
+    DUAL, OBSERVE, PACK, RESULTS, WATCH, Packed, SavedDual, Tangents, instruments, notify_observers,
+    notify_recorded, notify_results, packed, push_forward
 )
 from plugrad.graph.inplace cimport check_target, rebind, refresh
-from plugrad.graph.node cimport Edge, Node, Saved, edge_node, new_node, number_node
+from plugrad.graph.node cimport Edge, Node, Saved, edge_node, new_node, number_node, track
 from plugrad.graph.op cimport READY_STATE, Kernel, Op, ensure_ready
 from plugrad.graph.roles cimport CAST, target_of
-from plugrad.graph.tensor cimport Tensor, counter_of, make
+from plugrad.graph.tensor cimport Tensor, bump, counter_of, make
 
 cdef extern from "Python.h":
     void Py_INCREF(object)
@@ -207,14 +208,14 @@ cdef int save(Node node, int slot, object value) except -1:
         value = hooked(<Tensor>value)
     if slot == 0:
         if isinstance(value, Tensor):
-            node.saved0 = (<Tensor>value)._array
+            node.saved0 = saved_array(<Tensor>value)
             node.counter0 = counter_of(<Tensor>value)
             node.version0 = node.counter0.version
         else:
             node.saved0 = value
     elif slot == 1:
         if isinstance(value, Tensor):
-            node.saved1 = (<Tensor>value)._array
+            node.saved1 = saved_array(<Tensor>value)
             node.counter1 = counter_of(<Tensor>value)
             node.version1 = node.counter1.version
         else:
@@ -239,15 +240,26 @@ cdef int save_list(Node node, int slot, list entries) except -1:
     return 0
 
 
+cdef inline object saved_array(Tensor tensor):
+    """The array of a tensor, together with its tangents while it has some."""
+    if tensor.tangent is None:
+        return tensor._array
+    return SavedDual(tensor._array, <Tangents>tensor.tangent)
+
+
 cdef object hooked(Tensor tensor):
     """What the pack hook makes of a value to be saved, or the value."""
     cdef Tensor shown = make(tensor._array, tensor.meta)
     shown.counter = counter_of(tensor)
+    shown.tangent = tensor.tangent
     cdef Py_ssize_t before = shown.counter.version
     found = packed(shown)
     if shown.counter.version != before:
         raise RuntimeError("a pack hook of saved tensors changed its argument in-place")
-    return tensor if found is None else found
+    if found is None:
+        return tensor
+    (<Packed>found).meta = tensor.meta
+    return found
 
 
 cdef Saved saved_entry(object value):
@@ -255,7 +267,7 @@ cdef Saved saved_entry(object value):
     if instruments & PACK and isinstance(value, Tensor):
         value = hooked(<Tensor>value)
     if isinstance(value, Tensor):
-        entry.value = (<Tensor>value)._array
+        entry.value = saved_array(<Tensor>value)
         entry.counter = counter_of(<Tensor>value)
         entry.version = entry.counter.version
     else:
@@ -320,10 +332,16 @@ cdef object finish(
     if op.view_of >= 0:
         for item in outs:
             mark_view(op, <Tensor>item, inputs, constants, backend)
+    cdef bint dual = instruments & DUAL and any_tangent(inputs)
+    if dual:
+        for item in outs:
+            (<Tensor>item).tangent = Tangents()  # filled below; what is saved before shares it
     if op.differentiable and recording() and any_needs_grad(inputs):
         record(op, inputs, constants, outs)
-    if instruments & DUAL:
+    if dual:
         push_forward(op, inputs, constants, outs)
+    if instruments & RESULTS:
+        notify_results(op, inputs, constants, outs)
     return outs[0] if op.n_outputs == 1 else tuple(outs)
 
 
@@ -334,11 +352,21 @@ cdef bint any_needs_grad(list inputs):
     return False
 
 
+cdef bint any_tangent(list inputs):
+    for x in inputs:
+        if isinstance(x, Tensor) and (<Tensor>x).tangent is not None:
+            return True
+    return False
+
+
 cdef int mark_view(Op op, Tensor out, list inputs, tuple constants, Backend backend) except -1:
     """Tie a view to its base: shared version counter, and how to take it again."""
     cdef Tensor source = <Tensor>inputs[op.view_of]
     if backend.sole(out._array):
         return 0  # this layout needed a copy: no memory is shared
+    out.inference = source.inference
+    if source.inference:
+        return 0
     out.counter = counter_of(source)
     out.base = source if source.base is None else source.base
     out.fn_version = out.counter.version
@@ -363,13 +391,19 @@ cdef object mutate(Op op, list inputs, list arrays, tuple constants, Backend bac
         save_values(op, node, inputs, None)
     try:
         kernel_for(op, backend).call(tuple(arrays) + constants, op.constants)
-    except Exception as error:
+    except BaseException as error:
+        for item in targets:
+            bump(<Tensor>item)  # it may have been written in part: what was saved of it cannot be trusted
         error.add_note(f"in operator {op.name} on {describe_inputs(inputs)}")
         raise
     if records:
         finish_mutation(op, node, targets)
+        if instruments & WATCH:
+            notify_recorded(node)
     for i in range(len(targets)):
         rebind(<Tensor>targets[i], node, <int>i)
+    if instruments & DUAL and any_tangent(inputs):
+        push_forward(op, inputs, constants, targets)
     return targets[0] if len(targets) == 1 else tuple(targets)
 
 
@@ -454,6 +488,8 @@ cdef int connect(Op op, Node node, list inputs, tuple constants) except -1:
 cdef int save_values(Op op, Node node, list inputs, list outs) except -1:
     """Fill the saved slots. `outs` is None before an in-place kernel has run; its slots follow later."""
     cdef int code, slot = 0
+    if instruments & PACK:
+        track(node)  # what a hook returns may lead back here
     for code in op.saves:
         if op.conditional and not wanted(op, slot, node):
             save(node, slot, None)

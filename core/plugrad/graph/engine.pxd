@@ -10,6 +10,11 @@ cdef class Run:
     cdef set wanted
     cdef dict captures
     cdef dict side
+    cdef object result
     cdef PyObject **heap
     cdef Py_ssize_t size
     cdef Py_ssize_t room
+    cdef list starts
+    cdef set reached
+    cdef dict noted
+    cdef list at_end

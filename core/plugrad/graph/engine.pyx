@@ -9,9 +9,12 @@
 (d) A buffer is added to in place only when the engine alone owns it: Tensor and array have one reference
     each, the array owns its memory. Nothing handed in or kept by a rule is ever written.
 """
+import os
+
 from cpython.exc cimport PyErr_CheckSignals
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF, Py_INCREF
+from cpython.tuple cimport PyTuple_GET_ITEM, PyTuple_SET_ITEM
 from libc.stdlib cimport free, realloc
 from cpython.pythread cimport (
     NOWAIT_LOCK,
@@ -23,10 +26,10 @@ from cpython.pythread cimport (
 )
 
 from plugrad.graph.backend cimport Backend, Meta, same_meta
-from plugrad.graph.grad_mode cimport set_recording
+from plugrad.graph.grad_mode cimport inferring, set_recording
 from plugrad.graph.inplace cimport refresh
-from plugrad.graph.instruments cimport WATCH, instruments, notify_after, notify_before
-from plugrad.graph.node cimport Leaf, Node, edge_node, edge_nr, output_meta, track
+from plugrad.graph.instruments cimport WATCH, instruments, notify_after, notify_before, notify_failed
+from plugrad.graph.node cimport Leaf, Node, already_freed, edge_node, edge_nr, output_meta, track
 from plugrad.graph.op cimport Op
 from plugrad.graph.roles cimport ADD, CAST, COPY, SUM_TO, target_of
 from plugrad.graph.tensor cimport Tensor, bump, make, wrap
@@ -44,22 +47,65 @@ cdef extern from *:
     #define PLUGRAD_THREAD_LOCAL __thread
     #endif
     static PLUGRAD_THREAD_LOCAL int plugrad_depth = 0;
+    static PLUGRAD_THREAD_LOCAL PyObject *plugrad_run = NULL;
     static long long plugrad_runs = 0;
     """
     int plugrad_depth
+    PyObject *plugrad_run
     long long plugrad_runs
 
 # Leaves share a few locks: one each would cost memory for what is contended only in multi-threaded programs.
 cdef PyThread_type_lock _locks[16]
-for _i in range(16):
-    _locks[_i] = PyThread_allocate_lock()
+
+
+def _make_locks():
+    for i in range(16):
+        _locks[i] = PyThread_allocate_lock()
+
+
+_make_locks()
+if hasattr(os, "register_at_fork"):
+    # A thread that held one of them does not exist in a child process.
+    os.register_at_fork(after_in_child=_make_locks)
 
 
 cdef class Run:
-    """One backward pass."""
+    """One backward pass.
+
+    Attributes
+    ----------
+    id : int
+        Larger for passes that started later.
+    notes : dict
+        For hooks that keep something from one node to another; gone with the pass.
+    """
 
     def __dealloc__(self):
         free(self.heap)
+
+    @property
+    def id(self):
+        return self.id
+
+    @property
+    def notes(self):
+        if self.noted is None:
+            self.noted = {}
+        return self.noted
+
+    def will_visit(self, Node node not None):
+        """Whether this pass can reach a node; it does, unless a rule on the way returns None."""
+        if self.wanted is not None:
+            return id(node) in self.wanted
+        if self.reached is None:
+            self.reached = reachable(self.starts)
+        return id(node) in self.reached
+
+    def when_done(self, callback):
+        """Call ``callback()`` when every node has run; not if an exception ends the pass."""
+        if self.at_end is None:
+            self.at_end = []
+        self.at_end.append(callback)
 
 
 # ---- the public entries ------------------------------------------------------------------------------------
@@ -115,6 +161,11 @@ def running():
     return plugrad_depth > 0
 
 
+def current_run():
+    """The backward pass in progress on this thread (the innermost one), or None."""
+    return None if plugrad_run == NULL else <object>plugrad_run
+
+
 def hooks_of(Node node):
     """The hooks of a node, made on first use; the collector sees the node from then on."""
     if node.hooks is None:
@@ -125,8 +176,15 @@ def hooks_of(Node node):
 
 # ---- setting up --------------------------------------------------------------------------------------------
 
+cdef inline bint by_operators(Run run, Tensor a, Tensor b) noexcept:
+    """Whether gradients are added, summed and cast by operators: when they are recorded or have tangents."""
+    return run.create or a.tangent is not None or b.tangent is not None
+
+
 cdef Run new_run(object retain_graph, bint create_graph):
     global plugrad_runs
+    if create_graph and inferring():
+        raise RuntimeError("create_graph=True in inference_mode, where nothing is recorded")
     cdef Run run = Run.__new__(Run)
     plugrad_runs += 1
     run.id = plugrad_runs
@@ -189,13 +247,16 @@ cdef Tensor one_seed(Tensor root, object given, str where):
 # ---- the loop ----------------------------------------------------------------------------------------------
 
 cdef int execute(Run run, list roots, list seeds) except -1:
-    global plugrad_depth
+    global plugrad_depth, plugrad_run
     cdef bint before = set_recording(run.create)
+    cdef PyObject *outer = plugrad_run
     cdef Tensor root
     cdef Node node
     cdef Py_ssize_t i, n
     cdef unsigned int steps = 0
     plugrad_depth += 1
+    plugrad_run = <PyObject *>run
+    run.starts = roots
     try:
         n = len(roots)
         for i in range(n):
@@ -210,8 +271,11 @@ cdef int execute(Run run, list roots, list seeds) except -1:
             steps += 1
             if steps & 63 == 0:
                 PyErr_CheckSignals()
+        while run.at_end:
+            run.at_end.pop(0)()
     finally:
         plugrad_depth -= 1
+        plugrad_run = outer
         set_recording(before)
         while run.size > 0:  # empty unless an exception came through
             node = pop(run)
@@ -219,6 +283,9 @@ cdef int execute(Run run, list roots, list seeds) except -1:
                 node.pending = None
                 node.run = 0
         run.side = None
+        run.noted = None
+        run.at_end = None
+        run.starts = None
     return 0
 
 
@@ -233,33 +300,46 @@ cdef int visit(Run run, Node node) except -1:
         note_captures(run, node, pending)
     if node.is_leaf:
         if run.accumulate:
+            if node.hooks is not None:
+                pending = run_pre_hooks(node, pending)
             accumulate(run, <Leaf>node, <Tensor>pending)
+            if node.hooks is not None:
+                run_post_hooks(node, (), pending)
         return 0
     op = <Op>node.op
     needs = op.needs_of(node, run.wanted)
     if run.wanted is not None and not wants_any(node, run.wanted):
         return 0
     if node.freed and op.saves:
-        raise RuntimeError(
-            f"backward went through {node.name()} a second time, but the values it saved were already "
-            "freed by the first; pass retain_graph=True to the first backward to keep them"
-        )
+        raise already_freed(node)
     if node.metas is not None:
         pending = tuple(op.complete_grads(node, <list>pending))
     if node.hooks is not None:
         pending = run_pre_hooks(node, pending)
     if instruments & WATCH:
-        notify_before(node)
-    result = op.gradients(node, pending, needs, run.create)
-    if instruments & WATCH:
-        notify_after(node, result)
+        result = watched(run, op, node, pending, needs)
+    else:
+        result = op.gradients(node, pending, needs, run.create)
     if node.hooks is not None:
         result = run_post_hooks(node, result, pending)
     pending = None
     if not run.keep:
         op.forget(node)
-    send(run, op, node, result)
+    run.result = result
+    result = None  # `send` takes the last reference, so that a buffer nobody else holds can be kept
+    send(run, op, node)
     return 0
+
+
+cdef object watched(Run run, Op op, Node node, object pending, object needs):
+    """Run a rule while someone looks on."""
+    notify_before(node)
+    try:
+        result = op.gradients(node, pending, needs, run.create)
+    except Exception as error:
+        notify_failed(node, error)
+        raise
+    return notify_after(node, result)
 
 
 cdef bint wants_any(Node node, set wanted):
@@ -272,29 +352,32 @@ cdef bint wants_any(Node node, set wanted):
     return False
 
 
-cdef int send(Run run, Op op, Node node, object result) except -1:
-    """Check what a rule returned and deliver it. `result` must be the caller's last reference."""
+cdef int send(Run run, Op op, Node node) except -1:
+    """Check what a rule returned, which lies in `run.result`, and deliver it along the edges."""
+    cdef object result = run.result
+    cdef object grad
     cdef Py_ssize_t i, n = node.n_inputs
-    cdef list grads
     cdef Node edge
+    run.result = None
     if result is None or isinstance(result, Tensor):
         if n != 1 and not (n == 0 and result is None):
             raise wrong_count(op, n, 1)
-        grads = [result]
+        grad = result
+        result = None
     elif isinstance(result, (tuple, list)):
         if len(result) != n:
             raise wrong_count(op, n, len(result))
-        grads = list(result)
+        result = tuple(result)
+        grad = None
     else:
         raise TypeError(
             f"backward of {op.name} must return Tensors or None, one per input, "
             f"got {type(result).__name__}"
         )
-    result = None
     for i in range(n):
+        if result is not None:
+            grad = taken(<PyObject *>result, i)
         edge = edge_node(node, i)
-        grad = grads[i]
-        grads[i] = None
         if grad is None or edge is None or (run.wanted is not None and id(edge) not in run.wanted):
             continue
         if not isinstance(grad, Tensor):
@@ -305,8 +388,17 @@ cdef int send(Run run, Op op, Node node, object result) except -1:
         if (<Tensor>grad).meta is not edge.meta or edge.metas is not None:
             grad = fit(run, op, i, <Tensor>grad, output_meta(edge, edge_nr(node, i)))
         deliver(run, edge, edge_nr(node, i), <Tensor>grad)
-        grad = None
     return 0
+
+
+cdef object taken(PyObject *items, Py_ssize_t i):
+    """Item i of a tuple; out of a tuple that nobody else holds the item is moved."""
+    cdef object item = <object>PyTuple_GET_ITEM(<object>items, i)
+    if Py_REFCNT(items) == 1:
+        Py_INCREF(None)
+        PyTuple_SET_ITEM(<object>items, i, None)
+        Py_DECREF(item)
+    return item
 
 
 cdef object wrong_count(Op op, Py_ssize_t expected, Py_ssize_t got):
@@ -333,13 +425,13 @@ cdef Tensor fit(Run run, Op op, Py_ssize_t i, Tensor grad, Meta meta):
                 f"backward of {op.name} returned a gradient of shape {grad.meta.shape} for input {i}, "
                 f"which has shape {meta.shape}"
             )
-        if run.create:
+        if by_operators(run, grad, grad):
             grad = target_of(SUM_TO)(grad, shape=meta.shape)
         else:
             array = backend.sum_to(grad._array, meta.shape)
             grad = make(array, backend.meta(array))
     if grad.meta.dtype != meta.dtype:
-        if run.create:
+        if by_operators(run, grad, grad):
             grad = target_of(CAST)(grad, dtype=meta.dtype)
         else:
             grad = make(backend.cast(grad._array, meta.dtype), meta)
@@ -362,24 +454,22 @@ cdef bint sums_to(tuple big, tuple small):
 
 cdef int deliver(Run run, Node node, int nr, Tensor grad) except -1:
     """A gradient has arrived at output `nr` of a node."""
-    cdef object pending
+    cdef list pending
     if node.is_leaf and node.hooks is None and run.captures is None:
         return accumulate(run, <Leaf>node, grad)
     if node.run == run.id:
         if node.metas is None:
             combine_pending(run, node, grad)
         else:
-            pending = node.pending
-            put(run, <list>pending, nr, grad)
+            put(run, <list>node.pending, nr, grad)
         return 0
+    if node.metas is not None:
+        pending = [None] * len(node.metas)  # before the slot is taken: an allocation may let another thread run
+        pending[nr] = grad
     if node.run == 0:
-        node.run = run.id
-        if node.metas is None:
-            node.pending = grad
-        else:
-            node.pending = [None] * len(node.metas)
-            (<list>node.pending)[nr] = grad
         push(run, node)
+        node.run = run.id
+        node.pending = grad if node.metas is None else pending
         return 0
     # Another run, nested or on another thread, has the slot.
     if run.side is None:
@@ -405,7 +495,7 @@ cdef object take(Run run, Node node):
 
 cdef int combine_pending(Run run, Node node, Tensor grad) except -1:
     cdef PyObject *old = <PyObject *>node.pending
-    if not run.create and owned(old, 1):
+    if owned(old, 1) and not by_operators(run, <Tensor>node.pending, grad):
         (<Tensor>node.pending).meta.backend.add_into((<Tensor>node.pending)._array, grad._array)
     else:
         node.pending = total(run, <Tensor>node.pending, grad)
@@ -421,7 +511,7 @@ cdef int put(Run run, list pending, int nr, Tensor grad) except -1:
 
 
 cdef Tensor total(Run run, Tensor a, Tensor b):
-    if run.create:
+    if by_operators(run, a, b):
         return target_of(ADD)(a, b)
     return make(a.meta.backend.add(a._array, b._array), a.meta)
 
@@ -454,32 +544,43 @@ cdef int accumulate(Run run, Leaf leaf, Tensor grad) except -1:
 
 cdef int add_to_grad(Run run, Tensor tensor, Tensor grad) except -1:
     """tensor.grad += grad, where the first gradient is kept by reference when nobody else has it."""
-    cdef object old = tensor._grad
-    cdef object new = None
-    cdef PyThread_type_lock lock
-    while old is None or run.create:
-        # Built without a lock, since an operator may run anything; put in only if nobody was faster.
-        if new is None:
-            new = first_grad(run, tensor, grad) if old is None else target_of(ADD)(old, grad)
-        if tensor._grad is old:
-            tensor._grad = new
-            return 0
-        old, new = tensor._grad, None
-    lock = _locks[(<size_t><PyObject *>tensor >> 5) & 15]
-    if not PyThread_acquire_lock(lock, NOWAIT_LOCK):
-        with nogil:
-            PyThread_acquire_lock(lock, WAIT_LOCK)
-    try:
-        tensor.meta.backend.add_into((<Tensor>old)._array, grad._array)
-        bump(<Tensor>old)
-    finally:
-        PyThread_release_lock(lock)
-    return 0
+    cdef object old, new = None
+    cdef Py_ssize_t version = 0
+    cdef bint aside
+    cdef PyThread_type_lock lock = _locks[(<size_t><PyObject *>tensor >> 5) & 15]
+    # What is built without the lock, since an operator may run anything, is put in only if nobody was faster.
+    while True:
+        old = tensor._grad
+        if old is None:
+            new = first_grad(run, tensor, grad)
+            if tensor._grad is None:
+                tensor._grad = new
+                return 0
+            continue
+        aside = by_operators(run, <Tensor>old, grad)
+        if aside:
+            version = (<Tensor>old)._version
+            new = target_of(ADD)(old, grad)
+        if not PyThread_acquire_lock(lock, NOWAIT_LOCK):
+            with nogil:
+                PyThread_acquire_lock(lock, WAIT_LOCK)
+        try:
+            if tensor._grad is not old:
+                continue
+            if not aside:
+                tensor.meta.backend.add_into((<Tensor>old)._array, grad._array)
+                bump(<Tensor>old)
+                return 0
+            if (<Tensor>old)._version == version:
+                tensor._grad = new
+                return 0
+        finally:
+            PyThread_release_lock(lock)
 
 
 cdef Tensor first_grad(Run run, Tensor tensor, Tensor grad):
     cdef Backend backend = tensor.meta.backend
-    if run.create:
+    if by_operators(run, grad, grad):
         return grad if owned(<PyObject *>grad, 1) else target_of(COPY)(grad)
     if (
         owned(<PyObject *>grad, 1)
@@ -513,6 +614,24 @@ cdef list capture(Run run, list roots, list seeds, list targets):
     execute(run, live_roots, live_seeds)
     run.accumulate = accumulating
     return [run.captures[(id((<Tensor>t).fn), (<Tensor>t).output_nr)] for t in targets]
+
+
+cdef set reachable(list roots):
+    """Ids of the nodes that can be reached from the tensors."""
+    cdef set seen = set()
+    cdef list stack = [(<Tensor>root).fn for root in roots]
+    cdef Node node, edge
+    cdef Py_ssize_t i
+    while stack:
+        node = <Node>stack.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        for i in range(node.n_inputs):
+            edge = edge_node(node, i)
+            if edge is not None and id(edge) not in seen:
+                stack.append(edge)
+    return seen
 
 
 cdef set leading_to(list roots, list targets):
@@ -568,6 +687,8 @@ cdef object captured(Run run, object grad):
     tensor = <Tensor>grad
     if run.create:
         return tensor
+    if tensor.tangent is not None:
+        return target_of(COPY)(tensor)
     return make(tensor.meta.backend.copy(tensor._array), tensor.meta)
 
 
@@ -615,6 +736,14 @@ cdef object run_pre_hooks(Node node, object pending):
         returned = hook(grads)
         if returned is not None:
             returned = (returned,) if isinstance(returned, Tensor) else tuple(returned)
+            if len(returned) != len(grads):
+                raise RuntimeError(
+                    f"a pre-hook on {node.name()} returned {len(returned)} gradients, expected "
+                    f"{len(grads)} (one per output)"
+                )
+            for new, old in zip(returned, grads):
+                if new is not old and old is not None:
+                    replaced(node, hook, new, old)
             pending = returned if isinstance(pending, tuple) else returned[0]
     return pending
 

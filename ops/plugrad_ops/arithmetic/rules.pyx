@@ -9,16 +9,16 @@ def add(grad):
 
 
 def sub(grad, needs):
-    return grad, -grad if needs.other else None
+    return grad, -grad if (<tuple>needs)[1] else None
 
 
 def mul(grad, input, other, needs):
-    return grad * other if needs.input else None, grad * input if needs.other else None
+    return grad * other if (<tuple>needs)[0] else None, grad * input if (<tuple>needs)[1] else None
 
 
 def div(grad, input, other, needs):
     to_input = grad / other
-    return to_input, -(to_input * (input / other)) if needs.other else None
+    return to_input, -(to_input * (input / other)) if (<tuple>needs)[1] else None
 
 
 def neg(grad):

@@ -3,6 +3,7 @@
 import numpy as np
 
 from plugrad import composite, operator, ops
+from plugrad.graph.inplace import mark_together
 from plugrad_ops.shape.dims import as_size, normalize_dim
 
 # ---- joining -------------------------------------------------------------------------------------------------
@@ -63,6 +64,12 @@ def _(grad, like, needs, dim):
     return tuple(pieces)
 
 
+@cat.backward_kernel
+def _(grad, like, dim):
+    ends = np.cumsum([meta.shape[dim] for meta in like.tensors])
+    return tuple(np.split(grad, ends[:-1], axis=dim))
+
+
 @cat.samples
 def _(make):
     yield make.call([make.normal(2, 3), make.normal(1, 3)])
@@ -110,6 +117,12 @@ def stack(*tensors, dim=0):
 @stack.backward
 def _(grad, dim):
     return ops.unbind(grad, dim)
+
+
+@stack.backward_kernel
+def _(grad, dim):
+    pieces = np.moveaxis(grad, dim, 0)
+    return tuple(pieces[i, ...] for i in range(len(pieces)))
 
 
 @stack.samples
@@ -182,7 +195,7 @@ def _pieces(input, lengths, dim):
     for length in lengths:
         pieces.append(ops.slice(input, index=(*before, (start, start + length, 1))))
         start += length
-    return tuple(pieces)
+    return mark_together(tuple(pieces))
 
 
 @split.samples
@@ -219,7 +232,8 @@ def unbind(input, dim=0):
     """The views of `input` at each position of dimension `dim`, without that dimension."""
     dim = normalize_dim("unbind", dim, input.ndim)
     before = ((None, None, None),) * dim
-    return tuple(ops.slice(input, index=(*before, i)) for i in range(_length("unbind", input, dim)))
+    length = _length("unbind", input, dim)
+    return mark_together(tuple(ops.slice(input, index=(*before, i)) for i in range(length)))
 
 
 @unbind.samples
