@@ -1,7 +1,8 @@
 """The README's code runs and prints what the README shows.
 
 A block of code says what it is in the comment before it: `cell` runs as a notebook cell, `file: NAME` is
-written, `console` runs line by line. Blocks marked `command` and `benchmarks` are run by `.ci/run`.
+written, `console` runs line by line. `.ci/run` runs the blocks marked `command` as they stand, and what
+the block marked `benchmarks` shows, on a few benchmarks.
 """
 
 import doctest

@@ -45,6 +45,8 @@ def methods():
         if operator.method:
             name = operator.method if isinstance(operator.method, str) else None
             found[name or operator.name.partition("::")[2]] = operator
+    if not found:
+        raise RuntimeError("the standard plugin offers no method; see: plugrad plugins")
     return found
 
 
