@@ -263,13 +263,14 @@ def test_importing_works_whatever_is_installed(site):
         """
     )
     assert done.stderr == ""
-    assert sorted(done.stdout.splitlines()) == [
+    # Other plugins may be installed beside: they are of no concern here.
+    assert set(done.stdout.splitlines()) >= {
         "bad quarantined",
         "first quarantined",
         "plugrad loaded",
         "second quarantined",
         "void quarantined",
-    ]
+    }
 
 
 def test_without_the_standard_plugin(site):

@@ -6,7 +6,6 @@ import contextlib
 import json
 import os
 import platform
-import tempfile
 import time
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
@@ -85,14 +84,10 @@ class RunFolder:
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """A temporary file beside `path` that takes its place once the block is through."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=path.suffix)
-    os.close(handle)
-    temporary = Path(name)
+    # A name of this process's own, fixed before the file exists: an interrupt at any moment leaves nothing.
+    temporary = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
     try:
         yield temporary
-        umask = os.umask(0)
-        os.umask(umask)
-        temporary.chmod(0o666 & ~umask)  # mkstemp makes files that nobody else can read
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
