@@ -33,6 +33,11 @@ def positions(make, elements):
     return make.integers(max(1, side // 10), high=side)
 
 
+def doubled(x):
+    """A piece of a function given piece by piece."""
+    return x * 2
+
+
 def near_one(make, elements):
     """A matrix whose products along a row neither overflow nor become denormal, which is slow."""
     side = isqrt(elements)
@@ -121,6 +126,10 @@ SHAPE = {
     "split": lambda make, n: make.call(matrix(make, n), isqrt(n) // 5),
     "chunk": lambda make, n: make.call(matrix(make, n), 5),
     "unbind": lambda make, n: make.call(make.normal(10, n // 10)),
+    "diagonal": rows(),
+    "diagonal_adjoint": lambda make, n: make.call(
+        make.normal(isqrt(n)), shape=(isqrt(n), isqrt(n))
+    ),
     "as_strided": lambda make, n: make.call(make.normal(n), size=(n // 2,), stride=(2,)),
     "as_strided_adjoint": lambda make, n: make.call(
         make.normal(n // 2), shape=(n,), size=(n // 2,), stride=(2,)
@@ -158,6 +167,9 @@ INDEXING = {
     ),
     "masked_fill": lambda make, n: make.call(
         matrix(make, n), make.booleans(isqrt(n), isqrt(n)), -1.5
+    ),
+    "piecewise": lambda make, n: make.call(
+        matrix(make, n), [make.booleans(isqrt(n), isqrt(n))], [doubled, 0]
     ),
     "take_along_dim": lambda make, n: make.call(matrix(make, n), classes(make, n, n), dim=-1),
     "add_along_dim": lambda make, n: make.call(

@@ -33,7 +33,15 @@ from plugrad.backends.creation import (
     zeros,
     zeros_like,
 )
-from plugrad.graph.grad_mode import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
+from plugrad.graph.grad_mode import (
+    enable_grad,
+    inference_mode,
+    is_grad_enabled,
+    is_inference_mode_enabled,
+    no_grad,
+    set_grad_enabled,
+)
+from plugrad.graph.stats import GraphStats, graph_stats
 from plugrad.graph.tensor import Tensor
 from plugrad.registry import composite, elementwise, hookimpl, operator, ops, register
 
@@ -78,11 +86,12 @@ def _forget(names: Iterable[str]) -> None:
             globals().pop(short, None)
 
 
-_LAZY_MODULES = ("contract", "nn", "cli")
+_LAZY_MODULES = ("amp", "cli", "contract", "func", "interop", "nn", "optim", "utils")
 _resolved: set[str] = set()
 registry.listen(_forget)
 
 __all__ = [
+    "GraphStats",
     "Tensor",
     "arange",
     "as_tensor",
@@ -97,8 +106,13 @@ __all__ = [
     "from_numpy",
     "full",
     "full_like",
+    "func",
+    "graph_stats",
     "hookimpl",
+    "inference_mode",
+    "interop",
     "is_grad_enabled",
+    "is_inference_mode_enabled",
     "is_tensor",
     "linspace",
     "no_grad",
@@ -110,6 +124,7 @@ __all__ = [
     "registry",
     "set_grad_enabled",
     "tensor",
+    "utils",
     "zeros",
     "zeros_like",
 ]

@@ -106,10 +106,12 @@ def test_a_function_may_be_checked_against_a_surrogate():
 
 def test_in_place_on_the_incoming_gradient():
     def backward(ctx, grad):
-        grad.array[...] *= 2
+        grad.array[...] *= 2  # harms nobody, but is hidden from the graph
         return grad
 
-    refused(function(lambda ctx, x: 2 * x, backward), "unchanged")
+    refused(function(lambda ctx, x: 2 * x, backward), "second order")
+    report = contract.check(function(lambda ctx, x: 2 * x, lambda ctx, g: g.mul_(2)), samples)
+    assert report.passed, str(report)
 
 
 def test_hidden_intermediate():

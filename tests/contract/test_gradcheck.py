@@ -6,6 +6,7 @@ import pytest
 import plugrad
 from plugrad import ops
 from plugrad.autograd import Function, GradcheckError, gradcheck, gradgradcheck, once_differentiable
+from plugrad.graph.op import READY
 
 
 def T(values, requires_grad=True):
@@ -23,12 +24,24 @@ class InPlaceDouble(Function):
         return grad
 
 
+@plugrad.operator("gradcheck::in_place_double", elementwise=True)
+def in_place_double(x):
+    return x * 2
+
+
+@in_place_double.backward
+def _(grad):
+    grad.array[...] *= 2
+    return grad
+
+
 class SquareOfDouble(Function):
-    """(2x)^2, whose backward uses an intermediate that the graph does not see."""
+    """(2x)^2, whose backward uses an intermediate that the graph does not see, and that is no constant."""
 
     @staticmethod
     def forward(ctx, x):
         ctx.double = x * 2
+        ctx.mark_constant(ctx.double)
         return ctx.double * ctx.double
 
     @staticmethod
@@ -89,9 +102,14 @@ def test_right_gradients_pass(fast_mode):
 
 
 @pytest.mark.parametrize("fast_mode", [False, True])
-def test_an_incoming_gradient_changed_in_place_is_an_error(fast_mode):
+def test_an_incoming_gradient_changed_in_place_is_an_error(fast_mode, monkeypatch):
+    monkeypatch.setattr(in_place_double, "state", READY)
     with pytest.raises(GradcheckError, match="in place"):
-        gradcheck(InPlaceDouble.apply, T([1.0, 2.0]), fast_mode=fast_mode)
+        gradcheck(in_place_double, T([1.0, 2.0]), fast_mode=fast_mode)
+
+
+def test_the_incoming_gradient_of_a_function_is_its_own():
+    assert gradcheck(InPlaceDouble.apply, T([1.0, 2.0]))
 
 
 def test_a_hidden_intermediate_shows_at_second_order_only():

@@ -261,9 +261,10 @@ class TestRobustness:
                 depth.append(1)
                 assert plugrad.autograd.grad(z, x, retain_graph=True)[0].tolist() == [12]
 
-        y.register_hook(hook)
+        handle = y.register_hook(hook)
         z.backward(retain_graph=True)
         assert x.grad.tolist() == [12]
+        handle.remove()  # the hook holds the graph that holds the hook
 
 
 class TestLongChains:

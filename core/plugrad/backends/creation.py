@@ -59,40 +59,57 @@ def from_numpy(array: np.ndarray) -> Tensor:
     return Tensor(array)
 
 
-def zeros(*size: Any, dtype: DTypeLike | None = None, device: str = "cpu", requires_grad: bool = False) -> Tensor:
+def zeros(
+    *size: Any, dtype: DTypeLike | None = None, device: str = "cpu", requires_grad: bool = False
+) -> Tensor:
     """A tensor of zeros of the given shape; float32 unless `dtype` says otherwise."""
     return _finish(np.zeros(_shape(size), dtype or DEFAULT_DTYPE), device, requires_grad)
 
 
-def ones(*size: Any, dtype: DTypeLike | None = None, device: str = "cpu", requires_grad: bool = False) -> Tensor:
+def ones(
+    *size: Any, dtype: DTypeLike | None = None, device: str = "cpu", requires_grad: bool = False
+) -> Tensor:
     """A tensor of ones of the given shape; float32 unless `dtype` says otherwise."""
     return _finish(np.ones(_shape(size), dtype or DEFAULT_DTYPE), device, requires_grad)
 
 
-def empty(*size: Any, dtype: DTypeLike | None = None, device: str = "cpu", requires_grad: bool = False) -> Tensor:
+def empty(
+    *size: Any, dtype: DTypeLike | None = None, device: str = "cpu", requires_grad: bool = False
+) -> Tensor:
     """A tensor of the given shape whose values are whatever the memory held."""
     return _finish(np.empty(_shape(size), dtype or DEFAULT_DTYPE), device, requires_grad)
 
 
 def full(
-    size: Shape, fill_value: Any, *, dtype: DTypeLike | None = None, device: str = "cpu", requires_grad: bool = False
+    size: Shape,
+    fill_value: Any,
+    *,
+    dtype: DTypeLike | None = None,
+    device: str = "cpu",
+    requires_grad: bool = False,
 ) -> Tensor:
     """A tensor filled with one value; its dtype follows the value's kind unless given."""
     chosen = _values(fill_value, dtype)
     return _finish(np.full(_shape((size,)), chosen, dtype=chosen.dtype), device, requires_grad)
 
 
-def zeros_like(input: Tensor, *, dtype: DTypeLike | None = None, requires_grad: bool = False) -> Tensor:
+def zeros_like(
+    input: Tensor, *, dtype: DTypeLike | None = None, requires_grad: bool = False
+) -> Tensor:
     """Zeros with the shape, dtype and device of `input`."""
     return _finish(np.zeros(input.shape, dtype or input.dtype), input.device, requires_grad)
 
 
-def ones_like(input: Tensor, *, dtype: DTypeLike | None = None, requires_grad: bool = False) -> Tensor:
+def ones_like(
+    input: Tensor, *, dtype: DTypeLike | None = None, requires_grad: bool = False
+) -> Tensor:
     """Ones with the shape, dtype and device of `input`."""
     return _finish(np.ones(input.shape, dtype or input.dtype), input.device, requires_grad)
 
 
-def empty_like(input: Tensor, *, dtype: DTypeLike | None = None, requires_grad: bool = False) -> Tensor:
+def empty_like(
+    input: Tensor, *, dtype: DTypeLike | None = None, requires_grad: bool = False
+) -> Tensor:
     """An uninitialised tensor with the shape, dtype and device of `input`."""
     return _finish(np.empty(input.shape, dtype or input.dtype), input.device, requires_grad)
 
@@ -101,16 +118,24 @@ def full_like(
     input: Tensor, fill_value: Any, *, dtype: DTypeLike | None = None, requires_grad: bool = False
 ) -> Tensor:
     """`fill_value` everywhere, with the shape, dtype and device of `input`."""
-    return _finish(np.full(input.shape, fill_value, dtype or input.dtype), input.device, requires_grad)
+    return _finish(
+        np.full(input.shape, fill_value, dtype or input.dtype), input.device, requires_grad
+    )
 
 
-def eye(n: int, m: int | None = None, *, dtype: DTypeLike | None = None, requires_grad: bool = False) -> Tensor:
+def eye(
+    n: int, m: int | None = None, *, dtype: DTypeLike | None = None, requires_grad: bool = False
+) -> Tensor:
     """Ones on the diagonal of an n × m matrix (n × n by default), zeros elsewhere."""
     return _finish(np.eye(n, m, dtype=dtype or DEFAULT_DTYPE), "cpu", requires_grad)
 
 
 def arange(
-    start: float, end: float | None = None, step: float = 1, *, dtype: DTypeLike | None = None,
+    start: float,
+    end: float | None = None,
+    step: float = 1,
+    *,
+    dtype: DTypeLike | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
     """The numbers start, start + step, … below `end`; ``arange(end)`` starts at 0.
@@ -127,10 +152,17 @@ def arange(
 
 
 def linspace(
-    start: float, end: float, steps: int, *, dtype: DTypeLike | None = None, requires_grad: bool = False
+    start: float,
+    end: float,
+    steps: int,
+    *,
+    dtype: DTypeLike | None = None,
+    requires_grad: bool = False,
 ) -> Tensor:
     """`steps` evenly spaced numbers from `start` to `end`, both included."""
-    return _finish(np.linspace(start, end, steps).astype(dtype or DEFAULT_DTYPE), "cpu", requires_grad)
+    return _finish(
+        np.linspace(start, end, steps).astype(dtype or DEFAULT_DTYPE), "cpu", requires_grad
+    )
 
 
 def _values(data: Any, dtype: DTypeLike | None) -> np.ndarray:
@@ -143,9 +175,13 @@ def _values(data: Any, dtype: DTypeLike | None) -> np.ndarray:
     try:
         values = np.asarray(data)
     except ValueError as error:
-        raise ValueError(f"tensor(): the nested lists have rows of different lengths ({error})") from None
+        raise ValueError(
+            f"tensor(): the nested lists have rows of different lengths ({error})"
+        ) from None
     if values.dtype.kind not in "biufc":
-        raise TypeError(f"tensor(): {type(data).__name__} does not hold numbers (NumPy dtype {values.dtype})")
+        raise TypeError(
+            f"tensor(): {type(data).__name__} does not hold numbers (NumPy dtype {values.dtype})"
+        )
     if dtype is not None:
         return values.astype(dtype)
     if values.dtype.kind == "f" and not _holds_arrays(data):

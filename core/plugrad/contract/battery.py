@@ -31,6 +31,7 @@ from plugrad.contract.checks import (
     outputs,
     second,
     stability,
+    tangents,
 )
 from plugrad.contract.report import CheckResult, Failure, Report
 from plugrad.contract.run import Run, crashed
@@ -50,7 +51,8 @@ CHECKS: list[tuple[str, Callable[[Run], Iterator[Failure]], tuple[str, ...] | No
     ("forward", forward.check, ()),
     ("kernels", kernels.check, ()),
     ("outputs", outputs.check, ()),
-    ("gradient", gradient.check, ("second order",)),
+    ("gradient", gradient.check, ("tangents", "second order")),
+    ("tangents", tangents.check, ()),
     ("kinks", kinks.check, ()),
     ("needs", needs.check, ()),
     ("linearity", linear.check, ()),

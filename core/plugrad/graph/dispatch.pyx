@@ -242,7 +242,7 @@ cdef int save_list(Node node, int slot, list entries) except -1:
 
 cdef inline object saved_array(Tensor tensor):
     """The array of a tensor, together with its tangents while it has some."""
-    if tensor.tangent is None:
+    if tensor.tangent is None or not instruments & DUAL:
         return tensor._array
     return SavedDual(tensor._array, <Tangents>tensor.tangent)
 
@@ -259,6 +259,7 @@ cdef object hooked(Tensor tensor):
     if found is None:
         return tensor
     (<Packed>found).meta = tensor.meta
+    (<Packed>found).tangents = tensor.tangent
     return found
 
 

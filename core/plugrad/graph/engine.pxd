@@ -18,3 +18,5 @@ cdef class Run:
     cdef set reached
     cdef dict noted
     cdef list at_end
+    cdef dict expected
+    cdef list ready

@@ -2,14 +2,17 @@
 
 (a) Nodes are taken from a heap, largest sequence number first. An edge always leads to a smaller number, so
     when a node is taken every gradient that it will ever get in this run has arrived. No recursion.
-(b) A leaf without hooks accumulates as soon as a gradient reaches it. One with hooks, or whose gradient the
-    caller asked for, waits in the heap (number 0, so last) until the sum is complete.
+(b) A leaf without hooks accumulates as soon as a gradient reaches it. While any leaf in the process has hooks, a run
+    first counts the edges into such leaves; one of them accumulates, and runs its hooks, once all of its edges are
+    done. Whatever is not complete by then (its gradient may be captured, or part of the graph got none) waits in the
+    heap: a leaf's number is 0, so it comes last.
 (c) Pending gradients belong to a run: a slot on the node, tagged with the run's number, or the run's side
     table when another run (nested in a hook, or on another thread) has the slot.
 (d) A buffer is added to in place only when the engine alone owns it: Tensor and array have one reference
     each, the array owns its memory. Nothing handed in or kept by a rule is ever written.
 """
 import os
+from weakref import WeakSet
 
 from cpython.exc cimport PyErr_CheckSignals
 from cpython.object cimport PyObject
@@ -53,6 +56,8 @@ cdef extern from *:
     int plugrad_depth
     PyObject *plugrad_run
     long long plugrad_runs
+
+_hooked_leaves = WeakSet()
 
 # Leaves share a few locks: one each would cost memory for what is contended only in multi-threaded programs.
 cdef PyThread_type_lock _locks[16]
@@ -171,6 +176,8 @@ def hooks_of(Node node):
     if node.hooks is None:
         node.hooks = Hooks()
         track(node)
+        if node.is_leaf:
+            _hooked_leaves.add(node)
     return node.hooks
 
 
@@ -258,6 +265,8 @@ cdef int execute(Run run, list roots, list seeds) except -1:
     plugrad_run = <PyObject *>run
     run.starts = roots
     try:
+        if _hooked_leaves and run.captures is None:
+            run.expected = edges_into_hooked_leaves(roots)
         n = len(roots)
         for i in range(n):
             root = <Tensor>roots[i]
@@ -265,8 +274,14 @@ cdef int execute(Run run, list roots, list seeds) except -1:
             seeds[i] = None
             deliver(run, root.fn, root.output_nr, <Tensor>seed)
             seed = None
+            if run.expected is not None:
+                edge_done(run, root.fn)
         while run.size > 0:
+            while run.ready:
+                visit(run, <Node>run.ready.pop())
             node = pop(run)
+            if node.is_leaf and not waits(run, node):
+                continue  # it was complete earlier
             visit(run, node)
             steps += 1
             if steps & 63 == 0:
@@ -284,6 +299,8 @@ cdef int execute(Run run, list roots, list seeds) except -1:
                 node.run = 0
         run.side = None
         run.noted = None
+        run.expected = None
+        run.ready = None
         run.at_end = None
         run.starts = None
     return 0
@@ -379,6 +396,8 @@ cdef int send(Run run, Op op, Node node) except -1:
             grad = taken(<PyObject *>result, i)
         edge = edge_node(node, i)
         if grad is None or edge is None or (run.wanted is not None and id(edge) not in run.wanted):
+            if run.expected is not None and edge is not None:
+                edge_done(run, edge)
             continue
         if not isinstance(grad, Tensor):
             raise TypeError(
@@ -388,6 +407,8 @@ cdef int send(Run run, Op op, Node node) except -1:
         if (<Tensor>grad).meta is not edge.meta or edge.metas is not None:
             grad = fit(run, op, i, <Tensor>grad, output_meta(edge, edge_nr(node, i)))
         deliver(run, edge, edge_nr(node, i), <Tensor>grad)
+        if run.expected is not None:
+            edge_done(run, edge)
     return 0
 
 
@@ -466,12 +487,12 @@ cdef int deliver(Run run, Node node, int nr, Tensor grad) except -1:
     if node.metas is not None:
         pending = [None] * len(node.metas)  # before the slot is taken: an allocation may let another thread run
         pending[nr] = grad
-    if node.run == 0:
+    if node.run == 0 and (run.side is None or id(node) not in run.side):
         push(run, node)
         node.run = run.id
         node.pending = grad if node.metas is None else pending
         return 0
-    # Another run, nested or on another thread, has the slot.
+    # Another run, nested or on another thread, has the slot, or had it when the first gradient arrived here.
     if run.side is None:
         run.side = {}
     if id(node) not in run.side:
@@ -491,6 +512,11 @@ cdef object take(Run run, Node node):
         return pending
     pending = run.side.pop(id(node))
     return pending[0] if node.metas is None else pending
+
+
+cdef bint waits(Run run, Node node):
+    """Whether a gradient of this run is waiting at a node."""
+    return node.run == run.id or (run.side is not None and id(node) in run.side)
 
 
 cdef int combine_pending(Run run, Node node, Tensor grad) except -1:
@@ -530,6 +556,50 @@ cdef Tensor zeros(Meta meta):
 
 
 # ---- leaves ------------------------------------------------------------------------------------------------
+
+cdef dict edges_into_hooked_leaves(list roots):
+    """How many edges of this run lead to each leaf that has hooks, by the leaf's id."""
+    cdef dict counts = {}
+    cdef set seen = set()
+    cdef list stack = []
+    cdef Node node
+    cdef Py_ssize_t i
+    for root in roots:
+        count_edge((<Tensor>root).fn, counts, seen, stack)
+    while stack:
+        node = <Node>stack.pop()
+        for i in range(node.n_inputs):
+            count_edge(edge_node(node, i), counts, seen, stack)
+    return counts
+
+
+cdef int count_edge(Node end, dict counts, set seen, list stack) except -1:
+    if end is None:
+        return 0
+    if end.is_leaf:
+        if end.hooks is not None:
+            counts[id(end)] = counts.get(id(end), 0) + 1
+    elif id(end) not in seen:
+        seen.add(id(end))
+        stack.append(end)
+    return 0
+
+
+cdef int edge_done(Run run, Node end) except -1:
+    """Whatever comes along one edge has come; a leaf for which it was the last one is ready."""
+    cdef object left
+    if not end.is_leaf:
+        return 0
+    left = run.expected.get(id(end))
+    if left is None:
+        return 0
+    run.expected[id(end)] = left - 1
+    if left == 1 and waits(run, end):
+        if run.ready is None:
+            run.ready = []
+        run.ready.append(end)
+    return 0
+
 
 cdef int accumulate(Run run, Leaf leaf, Tensor grad) except -1:
     cdef object found = leaf.tensor_ref()

@@ -4,6 +4,7 @@ from typing import Any, Self, TypeVar, overload
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 def is_grad_enabled() -> bool: ...
+def is_inference_mode_enabled() -> bool: ...
 
 class _GradMode:
     def __init__(self, mode: bool) -> None: ...
@@ -33,3 +34,12 @@ class set_grad_enabled(_GradMode):
     """Set the grad mode at once; as a context manager the old one returns at the end."""
 
     def __init__(self, mode: bool) -> None: ...
+
+class inference_mode(_GradMode):
+    """Record nothing, and mark what is computed as never to be part of a graph."""
+
+    @overload
+    def __new__(cls, mode: bool = True) -> Self: ...
+    @overload
+    def __new__(cls, mode: _F) -> _F: ...  # type: ignore[misc]
+    def __init__(self, mode: bool | Callable[..., Any] = True) -> None: ...

@@ -5,39 +5,68 @@
 (b) A view knows its base and the chain of view operators that leads from there. When the shared version
     counter has moved, its producer is stale: it is made again, by taking the chain from the base's new producer,
     when the view is next used. Replaying operators holds for every stride and for views of any plugin.
-(c) The in-place form of an operator (`mul_`, `exp_`, …) is the operator itself, followed by writing its result
+(c) Views that one call returned together (split, unbind) carry a step without an operator in their chain, and so do
+    views of them: they follow what is written to their base, but are not written themselves while recording.
+(d) The in-place form of an operator (`mul_`, `exp_`, …) is the operator itself, followed by writing its result
     over its first input: no operator declares it, every operator has it.
 """
 from plugrad.graph.backend cimport Backend, Meta
 from plugrad.graph.dispatch cimport dispatch, kernel_for
-from plugrad.graph.grad_mode cimport recording, set_recording
+from plugrad.graph.grad_mode cimport recording, swap_mode
+from plugrad.graph.instruments cimport (
+    DUAL, PACK, WATCH, SavedDual, instruments, notify_recorded, push_refreshed, push_written
+)
 from plugrad.graph.node cimport Counter, Node, new_node, number_node
 from plugrad.graph.op cimport READY_STATE, Op
-from plugrad.graph.roles cimport BROADCAST_TO, CAST, target_of
+from plugrad.graph.roles cimport BROADCAST_TO, CAST, COPY, target_of
 from plugrad.graph.tensor cimport Tensor, bump, make
 
 
 # ---- views -------------------------------------------------------------------------------------------------
 
+cdef tuple TOGETHER = (None, ())
+
+
+def mark_together(tuple views):
+    """Mark the views that one call returns together: writing to one of them is refused while recording.
+
+    For operators that return several views of one tensor, as ``split`` does. Tensors that are no views are left
+    alone. Returns `views`.
+    """
+    cdef Tensor view
+    for item in views:
+        view = <Tensor?>item
+        if view.base is not None and view.chain is not None and TOGETHER not in view.chain:
+            view.chain = view.chain + (TOGETHER,)
+    return views
+
+
 cdef int refresh(Tensor view) except -1:
     """Bring the producer of a view up to date with what was written to its memory."""
     cdef Tensor base = view.base
     cdef Tensor again
-    cdef bint before
+    cdef int before
     if view.counter.version == view.fn_version:
         return 0
+    if instruments & DUAL and (view.tangent is not None or base.tangent is not None):
+        push_refreshed(view)
     if view.outside or (view.fn is not None and view.fn.is_leaf):
         view.fn_version = view.counter.version
         return 0
     if not base.needs_grad:
         view.fn = None
         view.needs_grad = False
+    elif view.chain is None:
+        raise RuntimeError(
+            f"a view (shape {view.meta.shape}) that one call returned with others, or took from several tensors, was "
+            "used after its base was changed in-place; take it again, or use a clone() of it"
+        )
     else:
-        before = set_recording(True)
+        before = swap_mode(0)
         try:
             again = replay(view.chain, base)
         finally:
-            set_recording(before)
+            swap_mode(before)
         view.fn = again.fn
         view.output_nr = again.output_nr
         view.needs_grad = again.needs_grad
@@ -49,7 +78,8 @@ cdef Tensor replay(tuple chain, Tensor tensor):
     """The view that a chain of (operator, constants) gives of another tensor."""
     cdef object seen = tensor
     for op, constants in chain:
-        seen = dispatch(<Op>op, [seen], <tuple>constants)
+        if op is not None:
+            seen = dispatch(<Op>op, [seen], <tuple>constants)
     return <Tensor>seen
 
 
@@ -66,7 +96,11 @@ cdef class CopySlices(Op):
 
     cdef object gradients(self, Node node, object grad, object needs, bint record):
         cdef tuple chain = <tuple>node.state
-        whole = None if node.edge0 is None else cleared(<Tensor>grad, chain, record)
+        whole = None
+        if node.edge0 is not None and (<Tensor>grad).tangent is not None:
+            whole = cleared_by_operators(<Tensor>grad, chain)
+        elif node.edge0 is not None:
+            whole = cleared(<Tensor>grad, chain, record)
         part = None if node.edge1 is None else replay(chain, <Tensor>grad)
         return whole, part
 
@@ -84,6 +118,8 @@ cdef Node copy_slices(Node whole, int whole_nr, Node part, int part_nr, tuple ch
     node.meta = meta
     node.state = chain
     number_node(node)
+    if instruments & WATCH:
+        notify_recorded(node)
     return node
 
 
@@ -95,6 +131,13 @@ cdef Tensor cleared(Tensor grad, tuple chain, bint record):
     if record and grad.needs_grad:
         out.fn = copy_slices(grad.fn, grad.output_nr, None, 0, chain, grad.meta)
         out.needs_grad = True
+    return out
+
+
+cdef Tensor cleared_by_operators(Tensor grad, tuple chain):
+    """The same through operators, which take the tangents of `grad` along."""
+    cdef Tensor out = target_of(COPY)(grad)
+    fill_(replay(chain, out), 0)
     return out
 
 
@@ -110,6 +153,11 @@ cdef int check_target(str name, Tensor target, bint records) except -1:
         )
     if not recording():
         return 0
+    if target.inference and records:
+        raise RuntimeError(
+            f"{name}: an inference tensor (shape {target.meta.shape}) cannot be changed in-place by a value that has a "
+            "graph; use a clone() made outside inference_mode"
+        )
     if target.needs_grad and target.fn.is_leaf:
         raise RuntimeError(
             f"{name}: a leaf that requires grad (shape {target.meta.shape}) cannot be changed in-place; "
@@ -117,11 +165,6 @@ cdef int check_target(str name, Tensor target, bint records) except -1:
         )
     if base is None:
         return 0
-    if base.needs_grad and base.fn.is_leaf:
-        raise RuntimeError(
-            f"{name}: a view (shape {target.meta.shape}) of a leaf that requires grad cannot be changed "
-            "in-place; use no_grad(), or change a copy"
-        )
     if not (records or base.needs_grad):
         return 0
     if target.outside:
@@ -129,7 +172,12 @@ cdef int check_target(str name, Tensor target, bint records) except -1:
             f"{name}: this view (shape {target.meta.shape}) was made under no_grad and cannot be changed "
             "in-place where a graph is recorded; take the view outside no_grad"
         )
-    if target.chain is None:
+    if base.needs_grad and base.fn.is_leaf:
+        raise RuntimeError(
+            f"{name}: a view (shape {target.meta.shape}) of a leaf that requires grad cannot be changed "
+            "in-place; use no_grad(), or change a copy"
+        )
+    if target.chain is None or TOGETHER in target.chain:
         raise RuntimeError(
             f"{name}: this view (shape {target.meta.shape}) is one of several that one call returned; it "
             "cannot be changed in-place where a graph is recorded; take it by indexing, or change a copy"
@@ -179,6 +227,8 @@ cdef Tensor absorb(str name, Tensor target, Tensor result):
     keep_saved_input(target, result)
     target.meta.backend.copy_into(target._array, result._array)
     rebind(target, result.fn, result.output_nr)
+    if instruments & DUAL:
+        push_written(target, result.tangent)
     return target
 
 
@@ -196,8 +246,10 @@ cdef int keep_saved_input(Tensor target, Tensor result) except -1:
     cdef Node node = result.fn
     if node is None or not isinstance(node.op, Op) or not (<Op>node.op).saves:
         return 0
-    if (<Op>node.op).saves[0] == 0 and node.saved0 is target._array:
-        node.saved0 = target.meta.backend.copy(target._array)
+    cdef object saved = node.saved0.array if type(node.saved0) is SavedDual else node.saved0
+    if (<Op>node.op).saves[0] == 0 and saved is target._array:
+        saved = target.meta.backend.copy(saved)
+        node.saved0 = saved if target.tangent is None else SavedDual(saved, target.tangent)
         node.counter0 = Counter.__new__(Counter)
         node.version0 = 0
     return 0
@@ -209,10 +261,22 @@ cdef Tensor inplace(object target, Tensor tensor, tuple args, dict kwargs):
     if tensor.base is not None:
         refresh(tensor)
     check_target(name, tensor, False)
-    result = target(tensor, *args, **kwargs)
+    # The graph of a tangent saves the old value, too.
+    operand = unshared(tensor) if instruments & PACK or tensor.tangent is not None else tensor
+    result = target(operand, *args, **kwargs)
     if not isinstance(result, Tensor):
         raise TypeError(f"{name}: the operator returns {type(result).__name__}; it has no in-place form")
     return absorb(name, tensor, <Tensor>result)
+
+
+cdef Tensor unshared(Tensor tensor):
+    """The same value in memory of its own: what a pack hook keeps of it must survive the write that follows."""
+    cdef Tensor out = make(tensor.meta.backend.copy(tensor._array), tensor.meta)
+    out.fn = tensor.fn
+    out.output_nr = tensor.output_nr
+    out.needs_grad = tensor.needs_grad
+    out.tangent = tensor.tangent
+    return out
 
 
 class InPlace:
@@ -252,6 +316,11 @@ def fill_(Tensor target not None, value):
     return copy_(target, make(target.meta.backend.full(target.meta, value), target.meta))
 
 
+def increment_version(Tensor target not None):
+    """Note that the tensor's memory was written by other means than an operator, as optimizers do."""
+    bump(target)
+
+
 def detach_(Tensor target not None):
     """Take the tensor out of its graph, in place."""
     if target.base is not None:
@@ -259,4 +328,10 @@ def detach_(Tensor target not None):
     target.fn = None
     target.needs_grad = False
     target.output_nr = 0
+    target.tangent = None
     return target
+
+
+def replayed(tuple chain, Tensor tensor not None):
+    """The view of `tensor` that the chain of another view gives; recorded as operators are."""
+    return replay(chain, tensor)

@@ -2,11 +2,27 @@ from collections.abc import Callable
 from typing import Any, Self
 
 from plugrad.graph.op import Op
+from plugrad.graph.tensor import Tensor
 
 class Packed:
     """A saved value that a hook replaced, and the hook that brings it back."""
 
     def __init__(self, content: Any, unpack: Callable[[Any], Any]) -> None: ...
+
+class Tangents:
+    """The tangents of one tensor, by level of forward mode."""
+
+    @property
+    def levels(self) -> dict[Any, Tensor]: ...
+    def __bool__(self) -> bool: ...
+
+class SavedDual:
+    """A saved array that has tangents."""
+
+    @property
+    def array(self) -> Any: ...
+    @property
+    def tangents(self) -> Tangents: ...
 
 class observe:
     """Call ``callback(op)`` for every operator called in this process inside a ``with`` block."""
@@ -15,4 +31,13 @@ class observe:
     def __enter__(self) -> Self: ...
     def __exit__(self, *exc_info: object) -> None: ...
 
+def dual() -> Any: ...
+
+class suspended:
+    """While active, nothing packs, watches or looks at results on this thread."""
+
+    def __enter__(self) -> Self: ...
+    def __exit__(self, *exc_info: object) -> None: ...
+
 def install(kind: str, instrument: Any) -> None: ...
+def watching() -> bool: ...

@@ -52,4 +52,5 @@ cdef Node edge_node(Node node, Py_ssize_t i)
 cdef int edge_nr(Node node, Py_ssize_t i) noexcept
 cdef Meta output_meta(Node node, int nr)
 cdef int release(Node node) except -1
+cdef object already_freed(Node node)
 cdef int track(Node node) except -1

@@ -1,6 +1,8 @@
+from collections.abc import Callable
 from typing import Any
 
 from plugrad.graph.backend import Meta
+from plugrad.graph.hooks import RemovableHandle
 from plugrad.graph.op import Op
 from plugrad.graph.tensor import Tensor
 
@@ -22,6 +24,8 @@ class Node:
     @property
     def saved(self) -> tuple[Any, ...]: ...
     def name(self) -> str: ...
+    def register_prehook(self, hook: Callable[..., Any]) -> RemovableHandle: ...
+    def register_hook(self, hook: Callable[..., Any]) -> RemovableHandle: ...
 
 class Leaf(Node):
     """The end of the graph at a tensor that keeps its gradient."""
@@ -29,4 +33,5 @@ class Leaf(Node):
     @property
     def variable(self) -> Tensor | None: ...
 
+def saved_entries(node: Node) -> list[tuple[int, Any, bool]]: ...
 def live_nodes() -> int: ...

@@ -114,14 +114,37 @@ cdef class Node:
     def saved(self):
         if self.freed:
             return ()
+        from plugrad.graph.instruments import SavedDual
+
         found = []
         for entry in [self.saved0, self.saved1, *(self.more_saved or ())]:
             for item in entry if isinstance(entry, list) else (entry,):
                 if isinstance(item, Saved):
                     item = (<Saved>item).value
+                if isinstance(item, SavedDual):
+                    item = item.array
                 if item is not None:
                     found.append(item)
         return tuple(found)
+
+    def register_prehook(self, hook):
+        """Call ``hook(grads)`` before the node's rule runs, with the gradients of its outputs as a tuple.
+
+        What it returns, unless None, takes their place. Returns a handle with ``remove()``.
+        """
+        from plugrad.graph.hooks import attach
+
+        return attach(self).add_pre(hook)
+
+    def register_hook(self, hook):
+        """Call ``hook(grad_inputs, grad_outputs)`` after the node's rule has run.
+
+        What it returns, unless None, takes the place of the gradients of the inputs. Returns a handle with
+        ``remove()``.
+        """
+        from plugrad.graph.hooks import attach
+
+        return attach(self).add_post(hook)
 
     def __repr__(self):
         return f"<{self.name()}>"
@@ -202,10 +225,46 @@ cdef int release(Node node) except -1:
     return 0
 
 
+cdef object already_freed(Node node):
+    return RuntimeError(
+        f"backward went through {node.name()} a second time, but the values it saved were already "
+        "freed by the first; pass retain_graph=True to the first backward to keep them"
+    )
+
+
 cdef int track(Node node) except -1:
     """Let the garbage collector see the node: Python state or a hook may close a cycle through it."""
     if not PyObject_GC_IsTracked(node):
         PyObject_GC_Track(node)
+    return 0
+
+
+def saved_entries(Node node):
+    """(slot, value, unchanged) of each value that the node holds: `unchanged` by the version of its memory.
+
+    What a hook packed is left out.
+    """
+    found = []
+    if node.freed:
+        return found
+    _note_entry(found, 0, node.saved0, node.counter0, node.version0)
+    _note_entry(found, 1, node.saved1, node.counter1, node.version1)
+    for i, entry in enumerate(node.more_saved or ()):
+        _note_entry(found, i + 2, entry, None, 0)
+    return found
+
+
+cdef int _note_entry(list found, int slot, object value, Counter counter, Py_ssize_t version) except -1:
+    cdef Saved entry
+    if isinstance(value, list):
+        for item in value:
+            _note_entry(found, slot, item, None, 0)
+    elif isinstance(value, Saved):
+        entry = <Saved>value
+        if entry.counter is not None:
+            found.append((slot, entry.value, entry.counter.version == entry.version))
+    elif counter is not None:
+        found.append((slot, value, counter.version == version))
     return 0
 
 

@@ -1,4 +1,6 @@
+from plugrad.graph.instruments cimport Packed
 from plugrad.graph.node cimport Node
+from plugrad.graph.tensor cimport Tensor
 
 cdef enum:
     UNVERIFIED_STATE = 0
@@ -63,3 +65,4 @@ cdef class Op:
 
 cdef object vectorcall(object function, tuple args, tuple kwnames)
 cdef object ensure_ready(Op op)
+cdef Tensor unpacked(Packed saved, str name)

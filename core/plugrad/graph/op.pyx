@@ -12,12 +12,12 @@ from collections import namedtuple
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_INCREF, Py_XDECREF
 
-from plugrad.graph.backend cimport BOOL, COMPLEX, FLOATING, INTEGER, OTHER, Backend, Meta
+from plugrad.graph.backend cimport BOOL, COMPLEX, FLOATING, INTEGER, OTHER, Backend, Meta, same_meta
 from plugrad.graph.dispatch cimport apply1, apply2, dispatch
 from plugrad.graph.grad_mode cimport set_recording
-from plugrad.graph.instruments cimport Packed
+from plugrad.graph.instruments cimport DUAL, Packed, SavedDual, concerns_tangents, instruments
 from plugrad.graph.node cimport (
-    Counter, Edge, Saved, edge_node, edge_nr, new_node, number_node, release
+    Counter, Edge, Saved, already_freed, edge_node, edge_nr, new_node, number_node, release
 )
 from plugrad.graph.tensor cimport Tensor, make
 
@@ -238,6 +238,10 @@ cdef class Op:
         """Make the operator callable or raise why it is not; the registry overrides this."""
         raise RuntimeError(f"operator {self.name} was not verified and has no registry to ask")
 
+    def pushforward(self, inputs, constants, outputs, tangents):
+        """Tangents of the outputs of a call, from those of its inputs; None stands for zero. The registry overrides this."""
+        raise RuntimeError(f"operator {self.name} has no rule that takes tangents forward")
+
     def __call__(self, *args, **kwargs):
         cdef Py_ssize_t n = len(args)
         if not kwargs and not self.variadic and n == self.n_inputs and self.default_constants is not None:
@@ -332,8 +336,14 @@ cdef class Op:
 
     cdef object gradients(self, Node node, object grad, object needs, bint record):
         """What the rule returns: a Tensor, None, or a sequence with one per input."""
-        if self.fused is not None and not record:
+        cdef bint dual = instruments & DUAL and has_tangents(node, grad)
+        if self.fused is not None and not record and not dual:
             return run_fused(self, node, grad, needs)
+        if dual and self.once_differentiable:
+            raise RuntimeError(
+                f"the backward of {self.name} is once_differentiable: its gradients cannot be differentiated, so "
+                "they have no tangents"
+            )
         if record and self.once_differentiable:
             return run_once(self, node, grad, needs)
         return run_plan(self, self.rule_plan, node, grad, needs, record)
@@ -373,6 +383,8 @@ cdef object run_plan(Op op, RulePlan plan, Node node, object grad, object needs,
             args[i] = <PyObject *>item
             n += 1
         item = None
+        if node.freed and op.saves:
+            raise already_freed(node)  # by another thread, while this one was reading
         return PyObject_Vectorcall(plan.function, args, n, NULL)
     finally:
         for i in range(n):
@@ -398,6 +410,8 @@ cdef object run_fused(Op op, Node node, object grad, object needs):
         else:
             item = node.input_metas
         args.append(item)
+    if node.freed and op.saves:
+        raise already_freed(node)
     result = op.fused.call(tuple(args), ())
     if isinstance(result, (tuple, list)):
         return [_tensor(backend, item) for item in result]
@@ -406,16 +420,31 @@ cdef object run_fused(Op op, Node node, object grad, object needs):
 
 # ---- once differentiable -----------------------------------------------------------------------------------
 
-cdef class _OnceOp(Op):
-    """Stands behind gradients that must not be differentiated again."""
+cdef class _Barrier(Op):
+    """Stands behind tensors that must not be differentiated."""
+
+    cdef str why
 
     cdef object needs_of(self, Node node, set wanted):
         return None
 
     cdef object gradients(self, Node node, object grad, object needs, bint record):
-        raise RuntimeError(
-            f"the backward of {self.name} is once_differentiable: its gradients cannot be differentiated"
-        )
+        raise RuntimeError(self.why)
+
+
+cdef bint has_tangents(Node node, object grad):
+    """Whether forward mode goes through this step of a backward pass, which differentiates it."""
+    found = [grad] if isinstance(grad, Tensor) else list(grad)
+    tangents = [(<Tensor>item).tangent for item in found if isinstance(item, Tensor)]
+    for entry in [node.saved0, node.saved1, *(node.more_saved or ())]:
+        for item in entry if isinstance(entry, list) else (entry,):
+            if isinstance(item, Saved):
+                item = (<Saved>item).value
+            if isinstance(item, SavedDual):
+                tangents.append((<SavedDual>item).tangents)
+            elif isinstance(item, Packed):
+                tangents.append((<Packed>item).tangents)
+    return concerns_tangents([record for record in tangents if record])
 
 
 cdef object run_once(Op op, Node node, object grad, object needs):
@@ -428,15 +457,20 @@ cdef object run_once(Op op, Node node, object grad, object needs):
     return sealed(op.name, node, result)
 
 
-def sealed(str name, Node node, result):
-    """Gradients of `node` whose own backward raises, whatever they are reached from."""
+def sealed(str name, Node node, result, str why=None):
+    """`result` as Tensors that depend on the inputs of `node`, but raise `why` when that is differentiated."""
     if isinstance(result, (tuple, list)):
-        return [sealed(name, node, item) for item in result]
+        return [sealed(name, node, item, why) for item in result]
     if not isinstance(result, Tensor):
         return result
     cdef Tensor out = make((<Tensor>result)._array, (<Tensor>result).meta)
-    cdef Node barrier = new_node(_OnceOp(name))
+    cdef _Barrier op = _Barrier(name)
+    cdef Node barrier = new_node(op)
     cdef Py_ssize_t i
+    op.why = why
+    if why is None:
+        op.why = f"the backward of {name} is once_differentiable: its gradients cannot be differentiated"
+    out.counter = (<Tensor>result).counter
     cdef Edge edge
     barrier.meta = out.meta
     barrier.n_inputs = node.n_inputs
@@ -503,14 +537,19 @@ cdef object restore(
     cdef Tensor tensor
     cdef Node edge
     cdef Meta meta = node.meta
+    cdef object tangents = None
+    if type(value) is SavedDual:
+        tangents = (<SavedDual>value).tangents
+        value = (<SavedDual>value).array
     if counter is None:
         if not isinstance(value, Packed):
             return value
-        tensor = unpacked(node, <Packed>value)
+        tensor = unpacked(<Packed>value, node.name())
     elif counter.version != version:
         raise overwritten(node, value, counter.version, version, code)
     else:
         tensor = make(value, meta if meta.backend.fits(value, meta) else meta.backend.meta(value))
+        tensor.tangent = tangents
     if record:
         tensor.counter = counter
         if code < 0:
@@ -526,15 +565,22 @@ cdef object restore(
     return tensor
 
 
-cdef Tensor unpacked(Node node, Packed saved):
-    """What an unpack hook gives back for a saved value."""
+cdef Tensor unpacked(Packed saved, str name):
+    """What an unpack hook gives back for a value that the operator of that name saved."""
     found = saved.unpack(saved.content)
     if not isinstance(found, Tensor):
         raise TypeError(
-            f"the unpack hook for a value that {node.name()} saved returned {type(found).__name__}; "
+            f"the unpack hook for a value that {name} saved returned {type(found).__name__}; "
             "expected a Tensor"
         )
-    return make((<Tensor>found)._array, (<Tensor>found).meta)
+    if not same_meta((<Tensor>found).meta, <Meta>saved.meta):
+        raise RuntimeError(
+            f"the unpack hook for a value that {name} saved returned {(<Tensor>found).meta}; "
+            f"what was packed is {saved.meta}"
+        )
+    cdef Tensor tensor = make((<Tensor>found)._array, (<Tensor>found).meta)
+    tensor.tangent = (<Tensor>found).tangent
+    return tensor
 
 
 cdef object overwritten(Node node, object value, Py_ssize_t now, Py_ssize_t then, int code):

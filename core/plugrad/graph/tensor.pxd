@@ -14,6 +14,7 @@ cdef class Tensor:
     cdef Py_ssize_t fn_version
     cdef tuple chain
     cdef bint outside
+    cdef bint inference
     cdef object tangent
 
 cdef Tensor make(object array, Meta meta)

@@ -3,13 +3,15 @@
 (a) The array is any backend's; the tensor adds the graph. `fn` is the node that produced it or, for a tensor
     that requires grad and was not produced by an operator, its leaf node; `grad_fn` shows only the former.
 (b) The version counter is made when first needed (a value is saved, a view is taken, something is
-    written in place): most tensors never have one. Views and `detach()` share it.
+    written in place): most tensors never have one. Views and `detach()` share it. Inference tensors never get one,
+    so that asking for it, as saving a value does, is where they are refused.
 (c) Python's operators and unknown methods go through roles, so that this file names protocols, not operators.
 """
 cimport cython
 from weakref import ref as weak_reference
 
 from plugrad.graph.backend cimport COMPLEX, FLOATING, Backend, Meta, backend_of
+from plugrad.graph.grad_mode cimport inference_blocks, inferring
 from plugrad.graph.node cimport new_leaf
 from plugrad.graph cimport roles
 from plugrad.graph.inplace cimport refresh
@@ -62,6 +64,8 @@ cdef class Tensor:
         array = backend.adopt(array)  # a NumPy scalar becomes a 0-d array
         self._array = array
         self.meta = backend.meta(array)
+        if inference_blocks:
+            self.inference = inferring()
         if requires_grad:
             require(self)
 
@@ -107,6 +111,7 @@ cdef class Tensor:
 
     @property
     def _tangent(self):
+        fresh(self)
         return self.tangent
 
     @_tangent.setter
@@ -116,6 +121,10 @@ cdef class Tensor:
     @property
     def _base(self):
         return self.base
+
+    @property
+    def _chain(self):
+        return self.chain
 
     @property
     def requires_grad(self):
@@ -166,13 +175,21 @@ cdef class Tensor:
     @property
     def data(self):
         """A tensor on the same memory, outside the graph, with a version counter of its own."""
-        return make(self._array, self.meta)
+        cdef Tensor out = make(self._array, self.meta)
+        out.inference = self.inference
+        return out
 
     def detach(self):
         """A tensor on the same memory, outside the graph; in-place changes to either are noticed."""
         cdef Tensor out = make(self._array, self.meta)
-        out.counter = counter_of(self)
+        out.inference = self.inference
+        if not self.inference:
+            out.counter = counter_of(self)
         return out
+
+    def is_inference(self):
+        """Whether the tensor was made in ``inference_mode``, so that it can never be part of a graph."""
+        return self.inference
 
     def dim(self):
         """Number of dimensions."""
@@ -272,13 +289,28 @@ cdef class Tensor:
     def __iter__(self):
         if not self.meta.shape:
             raise TypeError("a 0-d tensor cannot be iterated over")
-        return (self[i] for i in range(self.meta.shape[0]))
+        return (together(self[i]) for i in range(self.meta.shape[0]))
 
     def __contains__(self, item):
         return bool((self == item).any())
 
     def __hash__(self):
         return id(self) >> 4
+
+    def __copy__(self):
+        from plugrad.graph.copying import shallow
+
+        return shallow(self)
+
+    def __deepcopy__(self, memo):
+        from plugrad.graph.copying import deep
+
+        return deep(self, memo)
+
+    def __reduce_ex__(self, protocol):
+        from plugrad.graph.copying import reduced
+
+        return reduced(self)
 
     def __repr__(self):
         from plugrad.graph.printing import describe
@@ -571,6 +603,13 @@ cdef class Tensor:
         return roles.missing_attribute(self, name)
 
 
+cdef object together(object item):
+    """One of the views that iterating over a tensor gives."""
+    from plugrad.graph.inplace import mark_together
+
+    return mark_together((item,))[0]
+
+
 cdef inline int fresh(Tensor tensor) except -1:
     """A view's place in the graph may have changed with its base."""
     if tensor.base is not None:
@@ -583,6 +622,8 @@ cdef Tensor make(object array, Meta meta):
     cdef Tensor tensor = Tensor.__new__(Tensor)
     tensor._array = array
     tensor.meta = meta
+    if inference_blocks:
+        tensor.inference = inferring()
     return tensor
 
 
@@ -597,12 +638,19 @@ cdef Tensor wrap(object array):
 
 cdef Counter counter_of(Tensor tensor):
     if tensor.counter is None:
+        if tensor.inference:
+            raise RuntimeError(
+                f"an inference tensor (shape {tensor.meta.shape}, {tensor.meta.dtype}) cannot be saved for backward: it "
+                "was made in inference_mode; use a clone() made outside"
+            )
         tensor.counter = Counter.__new__(Counter)
     return tensor.counter
 
 
 cdef int bump(Tensor tensor) except -1:
     """The tensor's memory was written."""
+    if tensor.inference:
+        return 0
     cdef Counter counter = counter_of(tensor)
     counter.version += 1
     return 0
@@ -616,6 +664,11 @@ cdef int require(Tensor tensor) except -1:
         raise RuntimeError(
             "only tensors of a floating or complex dtype can require grad, got "
             f"{tensor.meta.dtype} of shape {tensor.meta.shape}"
+        )
+    if tensor.inference:
+        raise RuntimeError(
+            f"an inference tensor (shape {tensor.meta.shape}) cannot require grad: it was made in inference_mode; "
+            "use a clone() made outside, or make the tensor there"
         )
     tensor.fn = new_leaf(weak_reference(tensor), tensor.meta)
     tensor.needs_grad = True

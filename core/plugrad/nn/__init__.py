@@ -1,5 +1,5 @@
-"""The training kit's functions: `plugrad.nn.functional` has PyTorch's names over plugrad's operators."""
+"""The training kit's functions: `functional` has PyTorch's names over plugrad's operators, `utils` clips gradients."""
 
-from plugrad.nn import functional
+from plugrad.nn import functional, utils
 
-__all__ = ["functional"]
+__all__ = ["functional", "utils"]

@@ -12,7 +12,8 @@ from contextlib import ExitStack, contextmanager
 
 import numpy as np
 
-from plugrad.graph.grad_mode import enable_grad
+from plugrad.graph.grad_mode import inference_mode
+from plugrad.graph.instruments import suspended
 
 __all__ = ["Progress", "neutral"]
 
@@ -21,13 +22,15 @@ _NUMPY_DEFAULTS = {"divide": "warn", "over": "warn", "under": "ignore", "invalid
 
 @contextmanager
 def neutral() -> Iterator[None]:
-    """Grad mode on, NumPy's error state and warnings as in a new process; all restored after.
+    """Grad mode on, inference mode off, NumPy's error state and warnings as in a new process; all restored after.
 
     The global random generators are restored too: a battery that runs because an operator is
-    called for the first time must not change what a seeded program draws.
+    called for the first time must not change what a seeded program draws. Hooks of saved tensors and
+    anomaly mode do not see it.
     """
     with ExitStack() as stack:
-        stack.enter_context(enable_grad())
+        stack.enter_context(inference_mode(False))
+        stack.enter_context(suspended())
         stack.enter_context(np.errstate(**_NUMPY_DEFAULTS, call=None))  # type: ignore[arg-type]
         stack.enter_context(warnings.catch_warnings())
         warnings.simplefilter("ignore")

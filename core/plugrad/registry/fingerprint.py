@@ -44,6 +44,7 @@ _ATTRIBUTES = (
     "replaces",
     "rule",
     "rule_kernel",
+    "jvp_rule",
     "surrogate",
     "dtypes",
     "cuda",

@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from plugrad.graph.op import Op
+from plugrad.graph.tensor import Tensor
 from plugrad.registry.declared import Declared
 from plugrad.registry.errors import DeclarationError
 from plugrad.registry.parameters import read_parameters
@@ -38,6 +39,8 @@ class Operator(Declared, Op):
         Given to `backward`: Tensors to Tensors.
     rule_kernel : callable or None
         Given to `backward_kernel`: the same on arrays.
+    jvp_rule : callable or None
+        Given to `jvp`: how tangents go forward.
     sampler : callable or None
         Given to `samples`.
     surrogate : callable or None
@@ -65,7 +68,10 @@ class Operator(Declared, Op):
 
     schema: Schema
     rule: Callable[..., Any] | None = None
+    rule_arguments: tuple[tuple[str, int], ...] = ()
     rule_kernel: Callable[..., Any] | None = None
+    jvp_rule: Callable[..., Any] | None = None
+    jvp_plan: tuple[tuple[str, int], ...] = ()
     surrogate: Callable[..., Any] | None = None
     dtypes: Any = "floating"
     cuda: Any = None
@@ -123,7 +129,8 @@ class Operator(Declared, Op):
         if rule is None:
             return partial(self.backward, when=when)
         self._check_rule("a rule", "backward", self.rule)
-        self._set_rule(rule, self._plan("the rule", rule))
+        self.rule_arguments = self._plan("the rule", rule)
+        self._set_rule(rule, self.rule_arguments)
         if when:
             self._save_when(self._conditions(when))
         self.rule = rule
@@ -162,6 +169,47 @@ class Operator(Declared, Op):
         self.rule_kernel = kernel
         return kernel
 
+    def jvp(self, rule: F) -> F:
+        """Declare how tangents go forward; use as a decorator.
+
+        Forward mode works without: the tangents then follow from the backward rule. A rule of its own
+        is worth writing where it saves work, and needed by an operator that is once differentiable.
+
+        Parameters
+        ----------
+        rule : callable
+            ``rule(tangents, …)`` takes Tensors and returns the tangent of the output (None: zero), with
+            several outputs a tuple of them. ``tangents.x`` is the tangent of the input x, or None where
+            x has none; that of a list input is a tuple. After ``tangents`` it names what it needs:
+            inputs, outputs, constants and ``like``. The battery compares it with numerical derivatives.
+
+        Returns
+        -------
+        callable
+            `rule` itself.
+
+        Raises
+        ------
+        DeclarationError
+            As for `backward`.
+        """
+        self._check_rule("a rule for tangents", "jvp", self.jvp_rule)
+        self.jvp_plan = self._plan("the rule for tangents", rule, "tangents")
+        self.jvp_rule = rule
+        return rule
+
+    def pushforward(
+        self,
+        inputs: list[Any],
+        constants: tuple[Any, ...],
+        outputs: list[Tensor],
+        tangents: list[Tensor | None],
+    ) -> list[Tensor | None]:
+        """The tangents of the outputs of a call: see `plugrad.registry.pushforward`."""
+        from plugrad.registry.pushforward import pushforward  # only forward mode needs it
+
+        return pushforward(self, inputs, constants, outputs, tangents)
+
     def _check_rule(self, what: str, decorator: str, present: object) -> None:
         self._check_open(what)
         if self.nondifferentiable:
@@ -180,7 +228,9 @@ class Operator(Declared, Op):
                 f"Is this @{self.__name__}.{decorator} meant for another operator?"
             )
 
-    def _plan(self, what: str, rule: Callable[..., Any]) -> tuple[tuple[str, int], ...]:
+    def _plan(
+        self, what: str, rule: Callable[..., Any], first: str = "grad"
+    ) -> tuple[tuple[str, int], ...]:
         """Where each of the rule's arguments comes from: (kind, index) per parameter."""
         parameters = read_parameters(self.name, rule)
         if parameters.variadic or parameters.any_keyword or parameters.keywords:
@@ -193,12 +243,14 @@ class Operator(Declared, Op):
                 f"{self.name}: {what} names exactly what it needs, all positional, got {starred}; "
                 "a list input is named without its star"
             )
-        if parameters.positional[:1] != ("grad",):
+        if parameters.positional[:1] != (first,):
             raise DeclarationError(
-                f"{self.name}: {what} takes 'grad' first, got ({', '.join(parameters.positional)})"
+                f"{self.name}: {what} takes {first!r} first, got ({', '.join(parameters.positional)})"
             )
         schema = self.schema
-        known = {"grad": ("grad", 0), "needs": ("needs", 0), "like": ("like", 0)}
+        known = {"like": ("like", 0)}
+        if first == "grad":
+            known["needs"] = ("needs", 0)
         for kind, names in (
             ("input", schema.inputs),
             ("output", schema.outputs),
@@ -206,12 +258,13 @@ class Operator(Declared, Op):
         ):
             for i, each in enumerate(names):
                 known[each] = (kind, i)
+        known[first] = (first, 0)
         for each in parameters.positional:
             if each not in known:
                 raise DeclarationError(
                     f"{self.name}: {what} names {each!r}, which is no input ({one_of(schema.inputs)}), output "
-                    f"({one_of(schema.outputs)}) or constant ({one_of(schema.constants)}), nor needs "
-                    f"or like{did_you_mean(each, known)}"
+                    f"({one_of(schema.outputs)}) or constant ({one_of(schema.constants)}), nor "
+                    f"{'needs or ' if 'needs' in known else ''}like{did_you_mean(each, known)}"
                 )
         plan = tuple(known[each] for each in parameters.positional)
         for kind, i in plan:

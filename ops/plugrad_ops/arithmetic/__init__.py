@@ -1,5 +1,5 @@
 """Arithmetic, powers, transcendental functions, comparison and selection, element by element."""
 
-from plugrad_ops.arithmetic import aliases, comparison, ops, selection, transcendental
+from plugrad_ops.arithmetic import aliases, comparison, ops, rounding, selection, transcendental
 
-MODULES = (ops, transcendental, comparison, selection, aliases)
+MODULES = (ops, transcendental, rounding, comparison, selection, aliases)

@@ -8,7 +8,7 @@ import numpy as np
 
 from plugrad import operator, ops
 from plugrad_ops.arithmetic import cpu, rules
-from plugrad_ops.sampling import unary
+from plugrad_ops.sampling import binary, unary
 
 LN2 = math.log(2.0)
 LN10 = math.log(10.0)
@@ -122,6 +122,30 @@ def _(grad, input):
 @log1p.samples
 def _(make):
     yield from unary(make, low=-0.6, high=2.0)
+
+
+@operator("standard::logaddexp", elementwise=True, method=True)
+def logaddexp(input, other):
+    """``log(exp(input) + exp(other))`` without overflow.
+
+    Two infinities of one sign have no difference: at inf they share the gradient, at -inf there is none.
+    """
+    return np.logaddexp(input, other)
+
+
+@logaddexp.backward
+def _(grad, input, other, out):
+    infinite = (input == other) & (ops.abs(out) == math.inf)
+    ahead = ops.where(infinite, 0.0, input - other)
+    grad = ops.where(out == -math.inf, 0.0, grad)
+    return grad * ops.sigmoid(ahead), grad * ops.sigmoid(-ahead)
+
+
+@logaddexp.samples
+def _(make):
+    yield from binary(make)
+    yield make.call(make.values([1.0, 400.0, -800.0]), make.values([1.0, -400.0, -800.0]))
+    yield make.call(make.values([-math.inf, 0.0]), make.values([0.0, -math.inf]))
 
 
 # ----------------------------------------------------------------------------- trigonometric

@@ -1,5 +1,5 @@
 """Shape: views, joining and splitting, copies, strided access."""
 
-from plugrad_ops.shape import copies, joining, ops, strided
+from plugrad_ops.shape import copies, diagonal, joining, ops, strided
 
-MODULES = (ops, copies, joining, strided)
+MODULES = (ops, copies, diagonal, joining, strided)

@@ -1,0 +1,5 @@
+"""Tools around training: activation checkpointing."""
+
+from plugrad.utils import checkpoint
+
+__all__ = ["checkpoint"]
