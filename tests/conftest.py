@@ -6,8 +6,8 @@ import pytest
 
 
 @pytest.fixture(scope="module", autouse=True)
-def no_nodes_left(request):
-    """After a module's last test as many graph nodes are alive as before its first.
+def nothing_left(request):
+    """After a module's last test no more graph nodes and Tensors are alive than before its first.
 
     Only where all its tests passed: a failure is kept with its frames, and with the graphs in them.
     """
@@ -20,6 +20,6 @@ def no_nodes_left(request):
     gc.collect()
     after = plugrad.graph_stats()
     if request.session.testsfailed == failed:
-        assert after.nodes <= before.nodes, (
-            f"{request.module.__name__} left nodes: {before} -> {after}"
-        )
+        left = f"{request.module.__name__} left nodes or tensors behind: {before} -> {after}"
+        assert after.nodes <= before.nodes, left
+        assert after.tensors <= before.tensors, left

@@ -4,7 +4,7 @@ import threading
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import plugrad
@@ -331,6 +331,7 @@ def test_a_rule_that_is_not_linear_is_refused():
 # ---- the rest ------------------------------------------------------------------------------------
 
 
+@settings(deadline=None, max_examples=50)
 @given(st.integers(0, 2**31), st.integers(1, 4), st.integers(1, 4))
 def test_a_small_network_both_ways(seed, n, m):
     rng = np.random.default_rng(seed)

@@ -46,7 +46,7 @@ class Pair(Function):
 
     @staticmethod
     def backward(ctx, first, second):
-        Pair.seen = (first, second)
+        Pair.seen = second.tolist()
         return first * ctx.factor, None
 
 
@@ -87,7 +87,7 @@ def test_unused_outputs_get_zeros():
     x = leaf([3.0])
     first, _second = Pair.apply(x, 2.0)
     first.sum().backward()
-    assert Pair.seen[1].tolist() == [0]
+    assert Pair.seen == [0]
     assert x.grad.tolist() == [2]
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import plugrad
@@ -297,6 +297,7 @@ def test_what_is_refused():
 # ---- beside PyTorch, and at random ---------------------------------------------------------------
 
 
+@settings(deadline=None, max_examples=50)
 @given(st.integers(0, 2**31), st.integers(1, 3), st.integers(1, 3))
 def test_rows_and_columns_agree(seed, n, m):
     rng = np.random.default_rng(seed)

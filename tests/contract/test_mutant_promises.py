@@ -10,6 +10,13 @@ rng = np.random.default_rng(20240501)
 cache: list[object] = []
 
 
+@pytest.fixture(scope="module", autouse=True)
+def empty_cache():
+    """What the mutants hold on to is gone after the module."""
+    yield
+    cache.clear()
+
+
 def three_matrices(make):
     yield make.call(make.normal(3, 4))
     yield make.call(make.normal(2, 3))

@@ -2,6 +2,7 @@
 
 import gc
 import random
+import threading
 import tracemalloc
 import weakref
 from contextlib import contextmanager
@@ -233,6 +234,26 @@ def test_a_part_of_the_graph():
     (gb,) = plugrad.autograd.grad(z, b)
     assert ga.item() == pytest.approx(0.25 * np.exp(0.125) + np.exp(0.75))
     assert gb.item() == pytest.approx(np.exp(0.75))
+
+
+def test_a_retained_graph_may_run_on_several_threads_at_once():
+    f = lambda x: (x * x).tanh().exp() * x  # noqa: E731
+    x = leaf(np.linspace(0, 1, 1000))
+    y = checkpoint(f, x).sum()
+    (expected,) = plugrad.autograd.grad(f(x).sum(), x)
+    found, start = [], threading.Barrier(4)
+
+    def run():
+        start.wait(10)
+        found.extend(plugrad.autograd.grad(y, x, retain_graph=True)[0] for _ in range(10))
+
+    threads = [threading.Thread(target=run) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert len(found) == 40
+    assert all(np.array_equal(g.array, expected.array) for g in found)
 
 
 # ---- nesting -------------------------------------------------------------------------------------------------------

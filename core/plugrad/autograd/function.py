@@ -19,7 +19,7 @@ from plugrad.backends.creation import zeros
 from plugrad.graph.custom import CustomOp, alias, rewritten, writable
 from plugrad.graph.grad_mode import enable_grad, is_grad_enabled, no_grad
 from plugrad.graph.instruments import dual
-from plugrad.graph.op import sealed
+from plugrad.graph.rule import sealed
 from plugrad.graph.tensor import Tensor
 
 

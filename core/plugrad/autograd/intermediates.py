@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from plugrad.graph.op import sealed
+from plugrad.graph.rule import sealed
 from plugrad.graph.tensor import Tensor
 
 

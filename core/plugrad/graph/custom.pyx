@@ -5,14 +5,15 @@ must offer ``run(grads, needs)`` and ``free()``.
 """
 from cpython.object cimport PyObject
 
-from plugrad.graph.dispatch cimport complete, connect, hooked
+from plugrad.graph.recording cimport complete, connect, hooked
 from plugrad.graph.inplace cimport check_target, rebind
 from plugrad.graph.inplace cimport refresh
 from plugrad.graph.instruments cimport (
     DUAL, PACK, RESULTS, WATCH, Packed, Tangents, instruments, notify_recorded, notify_results
 )
 from plugrad.graph.node cimport Node, new_node, release, track
-from plugrad.graph.op cimport READY_STATE, Op, unpacked
+from plugrad.graph.op cimport READY_STATE, Op
+from plugrad.graph.rule cimport unpacked
 from plugrad.graph.roles cimport COPY, target_of
 from plugrad.graph.tensor cimport Tensor, counter_of, make
 

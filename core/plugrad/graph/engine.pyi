@@ -1,19 +1,9 @@
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from plugrad.graph.hooks import Hooks
 from plugrad.graph.node import Node
+from plugrad.graph.run import Run
 from plugrad.graph.tensor import Tensor
-
-class Run:
-    """One backward pass."""
-
-    @property
-    def id(self) -> int: ...
-    @property
-    def notes(self) -> dict[Any, Any]: ...
-    def will_visit(self, node: Node) -> bool: ...
-    def when_done(self, callback: Callable[[], object]) -> None: ...
 
 def backward(
     tensors: Tensor | Sequence[Tensor],
@@ -34,4 +24,3 @@ def grad(
 def running() -> bool: ...
 def current_run() -> Run | None: ...
 def hooks_of(node: Node) -> Hooks: ...
-def sequence_number(node: Node) -> int: ...

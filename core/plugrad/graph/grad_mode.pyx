@@ -199,10 +199,10 @@ class set_grad_enabled(_GradMode):
 class inference_mode(_GradMode):
     """Record nothing, and mark what is computed as never to be part of a graph.
 
-    As a context manager or a decorator of a function or generator, for the current thread. A tensor made inside is an
-    *inference tensor* (``is_inference()``): its changes are not counted, so it can neither require grad nor be saved for
-    backward; both are errors, inside and later. A ``clone()`` made outside is an ordinary tensor. ``enable_grad`` inside
-    changes nothing.
+    As a context manager or a decorator of a function or generator, for the current thread. A tensor made inside is
+    an *inference tensor* (``is_inference()``): its changes are not counted, so it can neither require grad nor be
+    saved for backward; both are errors, inside and later. A ``clone()`` made outside is an ordinary tensor.
+    ``enable_grad`` inside changes nothing.
 
     Parameters
     ----------

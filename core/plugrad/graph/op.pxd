@@ -1,12 +1,13 @@
-from plugrad.graph.instruments cimport Packed
 from plugrad.graph.node cimport Node
-from plugrad.graph.tensor cimport Tensor
 
 cdef enum:
     UNVERIFIED_STATE = 0
     VERIFYING_STATE = 1
     READY_STATE = 2
     REFUSED_STATE = 3
+
+cdef enum ArgKind:
+    GRAD, INPUT, OUTPUT, CONSTANT, NEEDS, LIKE
 
 cdef class Kernel:
     cdef readonly object function
@@ -65,4 +66,3 @@ cdef class Op:
 
 cdef object vectorcall(object function, tuple args, tuple kwnames)
 cdef object ensure_ready(Op op)
-cdef Tensor unpacked(Packed saved, str name)

@@ -2,7 +2,6 @@ from collections.abc import Callable
 from typing import Any
 
 from plugrad.graph.instruments import observe as observe
-from plugrad.graph.node import Node
 from plugrad.graph.tensor import Tensor
 
 UNVERIFIED: int
@@ -70,4 +69,3 @@ class Op:
     def _usage(self) -> str: ...
 
 def named(kind: str, fields: tuple[str, ...]) -> Any: ...
-def sealed(name: str, node: Node, result: Any, why: str | None = None) -> Any: ...

@@ -8,9 +8,10 @@
 from cpython.object cimport PyObject, PyTypeObject
 from types import MethodType
 
-from plugrad.graph.dispatch cimport apply1, apply2, is_operand
+from plugrad.graph.dispatch cimport apply1, apply2
 from plugrad.graph.inplace cimport inplace
 from plugrad.graph.op cimport Op
+from plugrad.graph.promotion cimport is_operand
 from plugrad.graph.tensor cimport Tensor
 
 cdef extern from "Python.h":

@@ -640,8 +640,8 @@ cdef Counter counter_of(Tensor tensor):
     if tensor.counter is None:
         if tensor.inference:
             raise RuntimeError(
-                f"an inference tensor (shape {tensor.meta.shape}, {tensor.meta.dtype}) cannot be saved for backward: it "
-                "was made in inference_mode; use a clone() made outside"
+                f"an inference tensor (shape {tensor.meta.shape}, {tensor.meta.dtype}) cannot be saved for backward: "
+                "it was made in inference_mode; use a clone() made outside"
             )
         tensor.counter = Counter.__new__(Counter)
     return tensor.counter

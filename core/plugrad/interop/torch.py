@@ -71,7 +71,7 @@ def function(op: Callable[..., Any], *, name: str | None = None) -> Callable[...
             f"function() takes an operator or another callable, got {type(op).__name__}"
         )
     label = name or str(getattr(op, "name", None) or getattr(op, "__name__", type(op).__name__))
-    node_type = type(label.replace("::", "_"), (_Node,), {})
+    node_type: Any = type(label.replace("::", "_"), (_Node,), {})
 
     def call(*args: Any, **kwargs: Any) -> Any:
         tensors: list[torch.Tensor] = []
@@ -173,7 +173,7 @@ class _Graph:
         return [next(found) if want else None for want in wanted]
 
 
-class _Node(torch.autograd.Function):  # type: ignore[misc]
+class _Node(torch.autograd.Function):
     """One plugrad computation; each wrapped operator has a subclass, so that PyTorch shows its name."""
 
     @staticmethod

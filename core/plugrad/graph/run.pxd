@@ -1,6 +1,6 @@
 from cpython.object cimport PyObject
+
 from plugrad.graph.node cimport Node
-from plugrad.graph.tensor cimport Tensor
 
 cdef class Run:
     cdef long long id
@@ -20,3 +20,7 @@ cdef class Run:
     cdef list at_end
     cdef dict expected
     cdef list ready
+
+cdef Run new_run(object retain_graph, bint create_graph)
+cdef int push(Run run, Node node) except -1
+cdef Node pop(Run run)

@@ -1,0 +1,3 @@
+from plugrad.graph.node import Node
+
+def sequence_number(node: Node) -> int: ...
