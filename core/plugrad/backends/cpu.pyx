@@ -114,6 +114,8 @@ cdef class CpuBackend(Backend):
 
     cdef object adopt(self, object result):
         if cnp.PyArray_Check(result):
+            if not cnp.PyArray_CheckExact(result):
+                result = plain_array(result)
             if not cnp.PyArray_ISNOTSWAPPED(<cnp.ndarray>result):
                 raise TypeError(
                     f"arrays must have the machine's byte order, got dtype {result.dtype}; "
@@ -183,6 +185,24 @@ cdef class CpuBackend(Backend):
         np.copyto(out, array)
         return out
 
+    cdef object view(self, object array):
+        return array.view()
+
+    cdef bint shares(self, object a, object b) except -1:
+        return np.may_share_memory(a, b)
+
+    cdef object layout(self, object array):
+        return array.strides
+
+    cdef object in_layout(self, object array, object like_layout):
+        if array.strides == like_layout:
+            return array
+        # The same order of dimensions, without gaps: what can be viewed there can be viewed here.
+        order = sorted(range(array.ndim), key=lambda i: -abs(like_layout[i]))
+        out = np.empty([array.shape[i] for i in order], array.dtype).transpose(np.argsort(order))
+        np.copyto(out, array)
+        return out
+
     cdef bint overlaps(self, object array) except -1:
         cdef cnp.ndarray a = <cnp.ndarray>array
         cdef int i
@@ -198,12 +218,13 @@ cdef class CpuBackend(Backend):
         return 0
 
     cdef object cleared(self, object array, list steps):
-        cdef object out = cnp.PyArray_NewCopy(<cnp.ndarray>array, cnp.NPY_CORDER)
+        cdef object out = cnp.PyArray_NewCopy(<cnp.ndarray>array, cnp.NPY_KEEPORDER)
         cdef object seen = look(out, steps)
         if np.may_share_memory(seen, out):
             seen[...] = 0
         else:
             # Some step had to copy in this layout; what it read is known by position.
+            out = out.copy("C")
             out.reshape(-1)[look(np.arange(out.size).reshape(out.shape), steps)] = 0
         return out
 
@@ -289,6 +310,15 @@ cdef tuple shape_of(cnp.ndarray a):
     if nd == 2:
         return (cnp.PyArray_DIM(a, 0), cnp.PyArray_DIM(a, 1))
     return tuple([cnp.PyArray_DIM(a, i) for i in range(nd)])
+
+
+cdef object plain_array(object array):
+    """A subclass of ndarray as an ndarray: its operators may mean something else (np.matrix multiplies)."""
+    if isinstance(array, np.ma.MaskedArray):
+        raise TypeError(
+            "a masked array cannot be a tensor: its mask would be ignored; use filled(), or the data and the mask"
+        )
+    return np.asarray(array)
 
 
 cdef object look(object array, list steps):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -183,7 +184,8 @@ def _values(data: Any, dtype: DTypeLike | None) -> np.ndarray:
             f"tensor(): {type(data).__name__} does not hold numbers (NumPy dtype {values.dtype})"
         )
     if dtype is not None:
-        return values.astype(dtype)
+        with np.errstate(all="ignore"):  # what does not fit becomes infinity, without a warning
+            return values.astype(dtype)
     if values.dtype.kind == "f" and not _holds_arrays(data):
         return values.astype(DEFAULT_DTYPE)
     if values.dtype.kind == "c" and not _holds_arrays(data):
@@ -207,7 +209,10 @@ def _holds_arrays(data: Any) -> bool:
 def _shape(size: tuple[Any, ...]) -> tuple[int, ...]:
     if len(size) == 1 and isinstance(size[0], (tuple, list)):
         size = tuple(size[0])
-    return tuple(int(length) for length in size)
+    try:
+        return tuple(operator.index(length) for length in size)
+    except TypeError:
+        raise TypeError(f"a shape consists of integers, got {size}") from None
 
 
 def _finish(array: np.ndarray, device: str, requires_grad: bool) -> Tensor:

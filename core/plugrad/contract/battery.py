@@ -9,9 +9,12 @@
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from collections.abc import Callable, Iterator
+from pathlib import PurePath
 from time import perf_counter
+from types import CodeType
 from typing import Any
 
 import numpy as np
@@ -108,7 +111,7 @@ def check(
     if device != "cpu":
         raise ValueError(f"the battery runs on device 'cpu', got {device!r}")
     subject = target_for(target, samples, surrogate)
-    report = Report(subject.subject, device)
+    report = Report(subject.subject, device, source=_source(target))
     run = Run(subject, quick)
     start = perf_counter()
     with (
@@ -147,3 +150,12 @@ def _run_checks(run: Run, report: Report) -> None:
         if found:
             for other in names[names.index(name) + 1 :] if spoils is None else spoils:
                 report.skipped.setdefault(other, f"makes no sense while {name!r} fails")
+
+
+def _source(target: object) -> str:
+    """File and line of what the author would look at: the rule, or the function where there is none."""
+    for name in ("rule", "function", "backward"):
+        code = getattr(inspect.unwrap(getattr(target, name, None) or len), "__code__", None)
+        if isinstance(code, CodeType):
+            return f"{PurePath(code.co_filename).name}, line {code.co_firstlineno}"
+    return ""

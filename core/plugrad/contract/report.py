@@ -78,6 +78,8 @@ class Report:
         Time the battery took.
     samples : int
         Number of calls checked, those that the battery added included.
+    source : str
+        File and line of the rule, or of the function where there is no rule; empty if unknown.
     """
 
     subject: str
@@ -87,6 +89,7 @@ class Report:
     skipped: dict[str, str] = field(default_factory=dict)
     seconds: float = 0.0
     samples: int = 0
+    source: str = ""
 
     @property
     def passed(self) -> bool:
@@ -106,6 +109,8 @@ class Report:
             )
         wrong = list(dict.fromkeys(failure.check for failure in self.failures))
         head = f"{self.subject} on {self.device}: refused, {len(wrong)} of {ran} checks failed ({', '.join(wrong)})"
+        if self.source:
+            head += f"\n    declared in {self.source}"
         return "\n\n".join([head, *self._grouped()])
 
     def _grouped(self) -> list[str]:

@@ -26,6 +26,10 @@ cdef class Backend:
     cdef object full(self, Meta meta, object value)
     cdef object copy(self, object array)
     cdef object copy_like(self, object array, object like)
+    cdef object view(self, object array)
+    cdef bint shares(self, object a, object b) except -1
+    cdef object in_layout(self, object array, object like_layout)
+    cdef object layout(self, object array)
     cdef bint overlaps(self, object array) except -1
     cdef int copy_into(self, object target, object values) except -1
     cdef object cleared(self, object array, list steps)

@@ -139,6 +139,22 @@ cdef class Backend:
         """A copy of `array` laid out like `like` when that is dense, else in C order."""
         return self.copy(array)
 
+    cdef object view(self, object array):
+        """Another array object on the same memory."""
+        raise NotImplementedError(f"backend {self.name!r} has no view")
+
+    cdef bint shares(self, object a, object b) except -1:
+        """Whether two arrays may see the same memory."""
+        return True
+
+    cdef object layout(self, object array):
+        """What `in_layout` needs to know of an array's order in memory; hashable."""
+        return None
+
+    cdef object in_layout(self, object array, object like_layout):
+        """`array` itself if its memory has that layout, else a copy that has."""
+        return array
+
     cdef bint overlaps(self, object array) except -1:
         """Whether two elements of the array share memory."""
         return False

@@ -207,7 +207,9 @@ cdef bint any_tangent(list inputs):
 cdef int mark_view(Op op, Tensor out, list inputs, tuple constants, Backend backend) except -1:
     """Tie a view to its base: shared version counter, and how to take it again."""
     cdef Tensor source = <Tensor>inputs[op.view_of]
-    if backend.sole(out._array):
+    if out._array is source._array:
+        out._array = backend.view(out._array)
+    elif backend.sole(out._array) or not backend.shares(out._array, source._array):
         return 0  # this layout needed a copy: no memory is shared
     out.inference = source.inference
     if source.inference:

@@ -67,7 +67,11 @@ def backward(tensors, gradients=None, retain_graph=None, bint create_graph=False
                 raise RuntimeError("backward(): one of the inputs does not require grad")
         found = capture(run, roots, seeds_of(roots, gradients, "backward()"), targets)
         for target, grad in zip(targets, found):
-            if grad is not None:
+            if grad is None:
+                continue
+            if (<Tensor>target).fn.is_leaf:
+                accumulate(run, <Leaf>(<Tensor>target).fn, <Tensor>grad)
+            else:
                 add_to_grad(run, <Tensor>target, <Tensor>grad)
         return
     execute(run, roots, seeds_of(roots, gradients, "backward()"))
@@ -109,13 +113,15 @@ def current_run():
     return None if plugrad_run == NULL else <object>plugrad_run
 
 
-def hooks_of(Node node):
+def hooks_of(Node node not None):
     """The hooks of a node, made on first use; the collector sees the node from then on."""
     if node.hooks is None:
-        node.hooks = Hooks()
+        node.hooks = Hooks(node.seq)
         track(node)
         if node.is_leaf:
             _hooked_leaves.add(node)
+        else:
+            node.hooked = True
     return node.hooks
 
 

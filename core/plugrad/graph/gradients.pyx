@@ -160,9 +160,11 @@ cdef int add_to_grad(Run run, Tensor tensor, Tensor grad) except -1:
                 return 0
             continue
         aside = by_operators(run, <Tensor>old, grad)
+        # A gradient that the user put there may repeat elements: it cannot be added to in place.
+        aside = aside or tensor.meta.backend.overlaps((<Tensor>old)._array)
         if aside:
             version = (<Tensor>old)._version
-            new = target_of(ADD)(old, grad)
+            new = total(run, <Tensor>old, grad)
         if not PyThread_acquire_lock(lock, NOWAIT_LOCK):
             with nogil:
                 PyThread_acquire_lock(lock, WAIT_LOCK)

@@ -21,6 +21,10 @@ from plugrad.graph.op cimport READY_STATE, Op
 from plugrad.graph.roles cimport BROADCAST_TO, CAST, COPY, target_of
 from plugrad.graph.tensor cimport Tensor, bump, make
 
+from weakref import ref as weak_reference
+
+from plugrad.graph.hooks import attach
+
 
 # ---- views -------------------------------------------------------------------------------------------------
 
@@ -67,6 +71,7 @@ cdef int refresh(Tensor view) except -1:
             again = replay(view.chain, base)
         finally:
             swap_mode(before)
+        carry_retained(view, again.fn, again.output_nr)
         view.fn = again.fn
         view.output_nr = again.output_nr
         view.needs_grad = again.needs_grad
@@ -95,8 +100,9 @@ cdef class CopySlices(Op):
         return None
 
     cdef object gradients(self, Node node, object grad, object needs, bint record):
-        cdef tuple chain = <tuple>node.state
+        cdef tuple chain = <tuple>(<tuple>node.state)[0]
         whole = None
+        grad = in_layout(<Tensor>grad, (<tuple>node.state)[1])
         if node.edge0 is not None and (<Tensor>grad).tangent is not None:
             whole = cleared_by_operators(<Tensor>grad, chain)
         elif node.edge0 is not None:
@@ -108,19 +114,34 @@ cdef class CopySlices(Op):
 cdef CopySlices COPY_SLICES = CopySlices()
 
 
-cdef Node copy_slices(Node whole, int whole_nr, Node part, int part_nr, tuple chain, Meta meta):
+cdef Node copy_slices(Node whole, int whole_nr, Node part, int part_nr, tuple chain, Tensor like):
+    """A node for a tensor like `like`, whose layout tells in which memory order the chain can be taken."""
     cdef Node node = new_node(COPY_SLICES)
     node.n_inputs = 2
     node.edge0 = whole
     node.nr0 = whole_nr
     node.edge1 = part
     node.nr1 = part_nr
-    node.meta = meta
-    node.state = chain
+    node.meta = like.meta
+    node.state = (chain, like.meta.backend.layout(like._array))
     number_node(node)
     if instruments & WATCH:
         notify_recorded(node)
     return node
+
+
+cdef Tensor in_layout(Tensor grad, object layout):
+    """The same gradient, in memory of the order that a chain of views was made for."""
+    cdef object array = grad.meta.backend.in_layout(grad._array, layout)
+    cdef Tensor out
+    if array is grad._array:
+        return grad
+    out = make(array, grad.meta)
+    out.fn = grad.fn
+    out.output_nr = grad.output_nr
+    out.needs_grad = grad.needs_grad
+    out.tangent = grad.tangent
+    return out
 
 
 cdef Tensor cleared(Tensor grad, tuple chain, bint record):
@@ -129,7 +150,7 @@ cdef Tensor cleared(Tensor grad, tuple chain, bint record):
     cdef list steps = [(kernel_for(<Op>op, backend), constants, (<Op>op).constants) for op, constants in chain]
     cdef Tensor out = make(backend.cleared(grad._array, steps), grad.meta)
     if record and grad.needs_grad:
-        out.fn = copy_slices(grad.fn, grad.output_nr, None, 0, chain, grad.meta)
+        out.fn = copy_slices(grad.fn, grad.output_nr, None, 0, chain, grad)
         out.needs_grad = True
     return out
 
@@ -194,18 +215,31 @@ cdef int rebind(Tensor target, Node node, int nr) except -1:
     if base is None:
         if node is None and target.needs_grad:
             # Still part of the graph, though nothing of the old value is left.
-            node = copy_slices(target.fn, target.output_nr, None, 0, (), target.meta)
+            node = copy_slices(target.fn, target.output_nr, None, 0, (), target)
             nr = 0
         if node is not None:
+            carry_retained(target, node, nr)
             target.fn = node
             target.output_nr = nr
             target.needs_grad = True
         return 0
     if node is not None or base.needs_grad:
-        base.fn = copy_slices(base.fn, base.output_nr, node, nr, target.chain, base.meta)
+        written = copy_slices(base.fn, base.output_nr, node, nr, target.chain, base)
+        carry_retained(base, written, 0)
+        base.fn = written
         base.output_nr = 0
         base.needs_grad = True
     return refresh(target)
+
+
+cdef int carry_retained(Tensor tensor, Node node, int nr) except -1:
+    """retain_grad() belongs to the tensor: after a write it means the gradient of the new value."""
+    cdef Node old = tensor.fn
+    if old is None or node is None or old.is_leaf or old.hooks is None:
+        return 0
+    if old.hooks.forget(tensor.output_nr, tensor):
+        attach(node).retain(nr, weak_reference(tensor))
+    return 0
 
 
 cdef Tensor absorb(str name, Tensor target, Tensor result):

@@ -26,6 +26,7 @@ cdef class Node:
     cdef int n_inputs
     cdef bint freed
     cdef bint is_leaf
+    cdef bint hooked
     cdef object saved0
     cdef object saved1
     cdef Counter counter0
@@ -54,3 +55,5 @@ cdef Meta output_meta(Node node, int nr)
 cdef int release(Node node) except -1
 cdef object already_freed(Node node)
 cdef int track(Node node) except -1
+cdef void push_dying(object thing) noexcept
+cdef void drain_dying() noexcept

@@ -275,7 +275,7 @@ def live_nodes():
 
 # ---- deallocation ------------------------------------------------------------------------------------------
 
-cdef void _push(object thing) noexcept:
+cdef void push_dying(object thing) noexcept:
     """Move one reference to `thing` onto the stack of the dying; the caller forgets its own."""
     global plugrad_dying, plugrad_dying_size, plugrad_dying_room
     cdef Py_ssize_t room
@@ -293,28 +293,46 @@ cdef void _push(object thing) noexcept:
 
 
 cdef void _bury(Node node) noexcept:
-    global plugrad_dying_size, plugrad_draining
+    """Put everything through which a chain may go on onto the stack, whoever else holds it now.
+
+    What others hold too may still come to hang on this node alone before it is gone.
+    """
     cdef Edge edge
-    # A producer that others hold too cannot die with this node: its reference is dropped the plain way.
-    if node.edge0 is not None and Py_REFCNT(<PyObject *>node.edge0) == 1:
-        _push(node.edge0)
+    if node.edge0 is not None and not node.edge0.is_leaf:
+        push_dying(node.edge0)
         node.edge0 = None
-    if node.edge1 is not None and Py_REFCNT(<PyObject *>node.edge1) == 1:
-        _push(node.edge1)
+    if node.edge1 is not None and not node.edge1.is_leaf:
+        push_dying(node.edge1)
         node.edge1 = None
     if node.more_edges is not None:
         for item in node.more_edges:
             if item is not None:
                 edge = <Edge>item
                 if edge.node is not None:
-                    _push(edge.node)
+                    push_dying(edge.node)
                     edge.node = None
+    # Mostly plain arrays; but what hooks or tangents put in their place may hold tensors.
+    if node.saved0 is not None:
+        push_dying(node.saved0)
+        node.saved0 = None
+    if node.saved1 is not None:
+        push_dying(node.saved1)
+        node.saved1 = None
+    if node.more_saved is not None:
+        push_dying(node.more_saved)
+        node.more_saved = None
     if node.state is not None:
-        _push(node.state)
+        push_dying(node.state)
         node.state = None
     if node.pending is not None:
-        _push(node.pending)
+        push_dying(node.pending)
         node.pending = None
+    drain_dying()
+
+
+cdef void drain_dying() noexcept:
+    """Let the dying go, one after the other; whatever they hold alone joins the stack."""
+    global plugrad_dying_size, plugrad_draining
     if plugrad_draining:
         return
     plugrad_draining = True

@@ -53,9 +53,18 @@ cdef int record_simple(Op op, Tensor x, Tensor y, object number, Tensor out) exc
         node.input_metas = op.like_type._make(
             [number if t is None else (<Tensor>t).meta for t in ((x, y) if op.n_inputs == 2 else (x,))]
         )
+    if (node.edge0 is not None and node.edge0.hooked) or (node.edge1 is not None and node.edge1.hooked):
+        follow_hooked(node)
     number_node(node)
     out.fn = node
     out.needs_grad = True
+    return 0
+
+
+cdef int follow_hooked(Node node) except -1:
+    """A hook further up may refer to what is computed here: let the collector see such a cycle whole."""
+    node.hooked = True
+    track(node)
     return 0
 
 
@@ -228,7 +237,13 @@ cdef int save_values(Op op, Node node, list inputs, list outs) except -1:
 cdef int complete(Op op, Node node, list outs) except -1:
     """Note the outputs, number the node and make it their producer."""
     cdef Tensor out
+    cdef Node edge
     cdef int i
+    for i in range(node.n_inputs):
+        edge = edge_node(node, i)
+        if edge is not None and edge.hooked:
+            follow_hooked(node)
+            break
     node.meta = (<Tensor>outs[0]).meta
     if len(outs) > 1:
         node.metas = tuple([(<Tensor>t).meta for t in outs])

@@ -10,14 +10,21 @@
 cimport cython
 from weakref import ref as weak_reference
 
-from plugrad.graph.backend cimport COMPLEX, FLOATING, Backend, Meta, backend_of
+from plugrad.graph.backend cimport COMPLEX, FLOATING, OTHER, Backend, Meta, backend_of, new_meta
 from plugrad.graph.grad_mode cimport inference_blocks, inferring
-from plugrad.graph.node cimport new_leaf
+from plugrad.graph.node cimport drain_dying, new_leaf, push_dying
 from plugrad.graph cimport roles
 from plugrad.graph.inplace cimport refresh
 from plugrad.graph.roles cimport binary, target_of, unary, update
 
 from plugrad.graph.hooks import Hooks, attach
+
+
+# What a tensor has before __init__, which a subclass may forget to call: its uses are errors, not crashes.
+cdef Backend NOWHERE = Backend.__new__(Backend)
+NOWHERE.name = "nowhere: Tensor.__init__ was not called"
+NOWHERE.index = 1 << 20
+cdef Meta NO_META = new_meta((), None, NOWHERE, OTHER)
 
 
 @cython.freelist(512)
@@ -68,6 +75,20 @@ cdef class Tensor:
             self.inference = inferring()
         if requires_grad:
             require(self)
+
+    def __cinit__(self):
+        self.meta = NO_META
+
+    def __dealloc__(self):
+        # Gradients of gradients and tangents make chains, too: they go without recursion.
+        if self._grad is not None:
+            push_dying(self._grad)
+            self._grad = None
+            drain_dying()
+        if self.tangent is not None:
+            push_dying(self.tangent)
+            self.tangent = None
+            drain_dying()
 
     # ---- what it is ----
 

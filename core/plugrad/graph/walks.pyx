@@ -2,7 +2,7 @@
 
 All are iterative, so that a chain of any length needs no C recursion.
 """
-from plugrad.graph.node cimport Node, edge_node
+from plugrad.graph.node cimport Node, edge_node, track
 from plugrad.graph.tensor cimport Tensor
 
 
@@ -93,3 +93,24 @@ cdef int count_edge(Node end, dict counts, set seen, list stack) except -1:
         seen.add(id(end))
         stack.append(end)
     return 0
+
+
+def reveal(Tensor tensor not None, long long after):
+    """Let the collector see the nodes that led to a tensor, down to sequence number `after`.
+
+    For a tensor that a hook refers to: the cycle through the hook's node can only be collected if all of it is seen.
+    """
+    cdef list stack = [tensor.fn]
+    cdef Node node
+    cdef Py_ssize_t i
+    while stack:
+        found = stack.pop()
+        if found is None:
+            continue
+        node = <Node>found
+        if node.is_leaf or node.hooked or node.seq <= after:
+            continue
+        node.hooked = True
+        track(node)
+        for i in range(node.n_inputs):
+            stack.append(edge_node(node, i))

@@ -178,7 +178,7 @@ class Certificates:
                     continue
                 calls = {str(name): str(called) for name, called in data["calls"].items()}
                 seconds, environment = float(data["seconds"]), tuple(data["environment"])
-            except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
                 continue
             return Certificate(key, operator.name, device, calls, seconds, environment, origin)
         return None

@@ -84,9 +84,15 @@ class Root(Namespace):
     def _find(self, name: str) -> Any:
         try:
             return super()._find(name)
-        except (UnknownOperator, PluginQuarantined):
+        except PluginQuarantined:
             if name not in self._loader.namespaces():
                 raise
+        except UnknownOperator as error:
+            if name not in self._loader.namespaces():
+                known = ", ".join(self._loader.namespaces())
+                raise UnknownOperator(
+                    f"{error}; nor does an installed plugin own the namespace '{name}' (there is {known})"
+                ) from None
         return self.namespace(name)
 
     def namespace(self, name: str) -> Namespace:

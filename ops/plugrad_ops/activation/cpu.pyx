@@ -41,7 +41,7 @@ cdef extern from *:
     PG_BINARY(pg_elu, x > 0 ? x : y * PG_F(expm1, x))
 
     /* x: the incoming gradient; y: the output, or for silu and gelu the input */
-    PG_BINARY(pg_relu_grad, y > 0 ? x : 0)
+    PG_BINARY(pg_relu_grad, y <= 0 ? 0 : x)
     PG_BINARY(pg_sigmoid_grad, x * (y * (1 - y)))
     PG_BINARY(pg_tanh_grad, x * (1 - y * y))
     PG_BINARY(pg_silu_grad, x * (PG_SIGMOID(y) * (1 + y * (1 - PG_SIGMOID(y)))))
@@ -90,7 +90,7 @@ def elu_of(x, alpha):
 
 
 def relu_grad_of(grad, out):
-    return np.where(out > 0, grad, 0)
+    return np.where(out <= 0, 0, grad)
 
 
 def sigmoid_grad_of(grad, out):

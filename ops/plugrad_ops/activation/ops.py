@@ -82,7 +82,7 @@ def relu(input):
 
 @relu.backward
 def _(grad, out):
-    return ops.where(out > 0, grad, 0.0)
+    return ops.where(out <= 0, 0.0, grad)
 
 
 relu.backward_kernel(cpu.relu_backward)

@@ -106,7 +106,7 @@ def normalize(input, p=2.0, dim=1, eps=1e-12):
     PyTorch divides by `eps` there, so that the gradient at the zero vector is 1 / eps.
     """
     length = ops.norm(input, p=p, dim=dim, keepdim=True)
-    return input / ops.where(length > eps, length, math.inf)
+    return input / ops.where(length <= eps, math.inf, length)
 
 
 @normalize.samples
