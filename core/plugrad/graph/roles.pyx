@@ -29,7 +29,6 @@ cdef dict _roles = {}
 cdef object _resolver = None
 cdef object _method_resolver = None
 cdef dict _ufuncs = {}
-cdef list _loaded_from = []
 
 
 cdef class Role:
@@ -77,8 +76,6 @@ BROADCAST_TO = _role("broadcast_to")
 SUM_TO = _role("sum_to")
 CAST = _role("cast")
 COPY = _role("copy")
-AS_STRIDED = _role("as_strided")
-ZEROS = _role("zeros")
 
 
 cdef object target_of(Role role):

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ENGINE_ROLES", "Verifier"]
 
-ENGINE_ROLES = ("add", "sum_to", "cast", "zeros", "as_strided", "copy")
+ENGINE_ROLES = ("add", "sum_to", "cast", "copy")
 """Operators that the engine itself may call in any backward that is recorded."""
 
 
