@@ -32,10 +32,18 @@ cdef Kernel kernel_for(Op op, Backend backend):
         kernel = <object>PyList_GET_ITEM(op.kernels, i)
         if kernel is not None:
             return <Kernel>kernel
-    raise RuntimeError(
-        f"operator {op.name} has no kernel for device {backend.name!r}; it has one for: "
-        f"{', '.join(op._devices) or 'none'}"
-    )
+    return found_kernel(op, backend)
+
+
+cdef Kernel found_kernel(Op op, Backend backend):
+    """The kernel that the operator's owner brings for a device on which it was not called yet."""
+    kernel = op.find_kernel(backend.name)
+    if kernel is None:
+        raise RuntimeError(
+            f"operator {op.name} has no kernel for device {backend.name!r}; it has one for: "
+            f"{', '.join(op._devices) or 'none'}"
+        )
+    return <Kernel>kernel
 
 
 cdef inline int prepare(Op op) except -1:

@@ -1,3 +1,4 @@
+from plugrad.graph.backend cimport Backend
 from plugrad.graph.node cimport Node
 
 cdef enum:
@@ -22,6 +23,11 @@ cdef class RulePlan:
     cdef int kinds[32]
     cdef int slots[32]
 
+cdef class Fused:
+    cdef RulePlan plan
+    cdef object function
+    cdef Kernel kernel
+
 cdef class Op:
     cdef readonly str name
     cdef public int state
@@ -40,8 +46,8 @@ cdef class Op:
     cdef list kernels
     cdef Kernel first_kernel
     cdef RulePlan rule_plan
-    cdef RulePlan kernel_plan
-    cdef Kernel fused
+    cdef dict fused_of
+    cdef list fused
     cdef list saves
     cdef list saves_when
     cdef bint conditional
@@ -64,5 +70,6 @@ cdef class Op:
     cdef list complete_grads(self, Node node, list pending)
     cdef int forget(self, Node node) except -1
 
+cdef Fused fused_for(Op op, Backend backend)
 cdef object vectorcall(object function, tuple args, tuple kwnames)
 cdef object ensure_ready(Op op)

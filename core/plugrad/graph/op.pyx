@@ -109,6 +109,10 @@ cdef class RulePlan:
                 self.slots[i] = saves.index(code)
 
 
+cdef class Fused:
+    """A backward on the arrays of one device, made a kernel of that device's backend when first used."""
+
+
 cdef class Op:
     """An operator as the graph sees it.
 
@@ -191,9 +195,18 @@ cdef class Op:
         self.saves_when = [masks.get(code, 0) for code in self.saves]
 
     def _set_backward_kernel(self, function, tuple plan, str device="cpu"):
-        """A backward on arrays, used when nothing is recorded."""
-        self.kernel_plan = RulePlan(function, plan, self.saves)
-        self.fused = backend_named(device).kernel(function)
+        """A backward on the arrays of a device, used when nothing is recorded.
+
+        What it names is saved whatever device a call is on; `function` may be anything that
+        `make_backward_kernel` makes a callable of.
+        """
+        cdef Fused entry = Fused.__new__(Fused)
+        entry.function = function
+        entry.plan = RulePlan(function, plan, self.saves)
+        if self.fused_of is None:
+            self.fused_of = {}
+        self.fused_of[device] = entry
+        self.fused = []
         self._note_uses(plan)
 
     def _note_uses(self, tuple plan):
@@ -227,6 +240,14 @@ cdef class Op:
     def _saved_names(self):
         """What a node of this operator keeps, by name."""
         return tuple(self.inputs[c] if c >= 0 else self.outputs[-1 - c] for c in self.saves)
+
+    def find_kernel(self, str device):
+        """The kernel for a device on which the operator was not called yet, or None; the registry overrides this."""
+        return None
+
+    def make_backward_kernel(self, function, str device):
+        """What was given to `_set_backward_kernel` as a callable on arrays; the registry overrides this."""
+        return function
 
     def resolve(self):
         """Make the operator callable or raise why it is not; the registry overrides this."""
@@ -331,8 +352,11 @@ cdef class Op:
     cdef object gradients(self, Node node, object grad, object needs, bint record):
         """What the rule returns: a Tensor, None, or a sequence with one per input."""
         cdef bint dual = instruments & DUAL and has_tangents(node, grad)
+        cdef Fused fused
         if self.fused is not None and not record and not dual:
-            return run_fused(self, node, grad, needs)
+            fused = fused_for(self, node.meta.backend)
+            if fused is not None:
+                return run_fused(fused, self, node, grad, needs)
         if dual and self.once_differentiable:
             raise RuntimeError(
                 f"the backward of {self.name} is once_differentiable: its gradients cannot be differentiated, so "
@@ -372,6 +396,19 @@ cdef object _constant(Op op, str name, object value):
             f"{op.name}: constant {name!r} must be hashable, got {type(value).__name__}"
         ) from None
     return value
+
+
+cdef Fused fused_for(Op op, Backend backend):
+    """The backward kernel for a backend's device, or None."""
+    cdef Fused entry
+    cdef list found = op.fused
+    while len(found) <= backend.index:
+        other = <Backend>backends()[len(found)]
+        entry = op.fused_of.get(other.name)
+        if entry is not None and entry.kernel is None:
+            entry.kernel = other.kernel(op.make_backward_kernel(entry.function, other.name))
+        found.append(entry)
+    return <Fused>found[backend.index]
 
 
 cdef object ensure_ready(Op op):

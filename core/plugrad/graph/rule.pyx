@@ -14,7 +14,7 @@ from plugrad.graph.instruments cimport Packed, SavedDual, concerns_tangents
 from plugrad.graph.node cimport (
     Counter, Edge, Node, Saved, already_freed, edge_node, edge_nr, new_node, number_node
 )
-from plugrad.graph.op cimport CONSTANT, GRAD, INPUT, NEEDS, OUTPUT, Op, RulePlan
+from plugrad.graph.op cimport CONSTANT, GRAD, INPUT, NEEDS, OUTPUT, Fused, Op, RulePlan
 from plugrad.graph.tensor cimport Tensor, make
 
 cdef extern from "Python.h":
@@ -49,9 +49,9 @@ cdef object run_plan(Op op, RulePlan plan, Node node, object grad, object needs,
             Py_XDECREF(args[i])
 
 
-cdef object run_fused(Op op, Node node, object grad, object needs):
+cdef object run_fused(Fused fused, Op op, Node node, object grad, object needs):
     """The backward kernel on raw arrays; its results as Tensors."""
-    cdef RulePlan plan = op.kernel_plan
+    cdef RulePlan plan = fused.plan
     cdef list args = []
     cdef object item
     cdef Backend backend = node.meta.backend
@@ -70,7 +70,7 @@ cdef object run_fused(Op op, Node node, object grad, object needs):
         args.append(item)
     if node.freed and op.saves:
         raise already_freed(node)
-    result = op.fused.call(tuple(args), ())
+    result = fused.kernel.call(tuple(args), ())
     if isinstance(result, (tuple, list)):
         return [_tensor(backend, item) for item in result]
     return _tensor(backend, result)
