@@ -17,6 +17,7 @@ from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_CheckExact
 from cpython.long cimport PyLong_AsDouble, PyLong_CheckExact
 from libc.stdint cimport INTPTR_MAX
 
+from plugrad.backends.recycling cimport fresh
 from plugrad.graph.op cimport Kernel
 from plugrad.backends import CPU
 
@@ -65,7 +66,7 @@ cdef inline bint is_tail(cnp.ndarray whole, cnp.ndarray part) noexcept:
 
 
 cdef inline cnp.ndarray empty_like(cnp.ndarray array, int number):
-    return <cnp.ndarray>cnp.PyArray_EMPTY(cnp.PyArray_NDIM(array), cnp.PyArray_DIMS(array), number, 0)
+    return fresh(cnp.PyArray_NDIM(array), cnp.PyArray_DIMS(array), number)
 
 
 cdef class Unary(Kernel):

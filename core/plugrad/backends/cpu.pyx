@@ -13,6 +13,7 @@ import numpy as np
 cimport numpy as cnp
 from cpython.object cimport PyObject
 
+from plugrad.backends cimport recycling
 from plugrad.graph.backend cimport BOOL, COMPLEX, FLOATING, INTEGER, OTHER, Backend, Meta, new_meta
 from plugrad.graph.op cimport Kernel, vectorcall
 
@@ -133,13 +134,14 @@ cdef class CpuBackend(Backend):
             and cnp.PyArray_CHKFLAGS(a, cnp.NPY_ARRAY_WRITEABLE)
         )
 
+    cdef bint recycle(self, PyObject *array) noexcept:
+        return recycling.recycle(array)
+
     cdef object add(self, object a, object b):
         cdef cnp.ndarray x = <cnp.ndarray>a
         cdef object out
         if plain(a, b):
-            out = cnp.PyArray_EMPTY(
-                cnp.PyArray_NDIM(x), cnp.PyArray_DIMS(x), cnp.PyArray_TYPE(x), 0
-            )
+            out = recycling.fresh(cnp.PyArray_NDIM(x), cnp.PyArray_DIMS(x), cnp.PyArray_TYPE(x))
             add_plain(x, <cnp.ndarray>b, <cnp.ndarray>out)
             return out
         return self.adopt(quietly(np.add, (a, b), ()))

@@ -1,3 +1,5 @@
+from cpython.object cimport PyObject
+
 cdef class Backend
 
 cdef class Meta:
@@ -19,6 +21,7 @@ cdef class Backend:
     cdef bint fits(self, object array, Meta meta) except -1
     cdef object adopt(self, object result)
     cdef bint sole(self, object array) except -1
+    cdef bint recycle(self, PyObject *array) noexcept
     cdef object add(self, object a, object b)
     cdef int add_into(self, object a, object b) except -1
     cdef object sum_to(self, object array, tuple shape)

@@ -8,10 +8,14 @@
     operands of one shape gives its result the operand's Meta, so that a comparison is mostly one of pointers.
 """
 
+cimport cython
+from cpython.object cimport PyObject
+
 cdef dict array_types = {}
 cdef list _backends = []
 
 
+@cython.no_gc_clear  # never part of a cycle, and read while what refers to it is deallocated
 cdef class Meta:
     """Shape, dtype and device of a tensor.
 
@@ -74,9 +78,15 @@ cdef void fill_meta(Meta meta, tuple shape, object dtype, Backend backend, int k
 
 
 cdef bint same_meta(Meta a, Meta b) except -1:
+    cdef int i
     if a is b:
         return True
-    return a.backend is b.backend and (a.dtype is b.dtype or a.dtype == b.dtype) and a.shape == b.shape
+    if a.backend is not b.backend or a.nd != b.nd:
+        return False
+    for i in range(min(a.nd, 8)):
+        if a.dims[i] != b.dims[i]:
+            return False
+    return (a.dtype is b.dtype or a.dtype == b.dtype) and (a.nd <= 8 or a.shape == b.shape)
 
 
 cdef class Backend:
@@ -115,6 +125,10 @@ cdef class Backend:
 
     cdef bint sole(self, object array) except -1:
         """Whether `array` owns its memory and may be written: nobody else's view can see it."""
+        return False
+
+    cdef bint recycle(self, PyObject *array) noexcept:
+        """Keep an array that is about to be freed for a later result, unless someone else holds it."""
         return False
 
     cdef object add(self, object a, object b):

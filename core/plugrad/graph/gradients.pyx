@@ -24,6 +24,26 @@ from plugrad.graph.roles cimport ADD, COPY, target_of
 from plugrad.graph.run cimport Run, push
 from plugrad.graph.tensor cimport Tensor, bump, make
 
+cdef extern from *:
+    """
+    /* What a weak reference refers to, or None; calling it costs twice as much. */
+    static PyObject *plugrad_referent(PyObject *reference)
+    {
+        PyObject *found;
+    #if PY_VERSION_HEX >= 0x030D0000
+        if (PyWeakref_GetRef(reference, &found) < 0) return NULL;
+        if (found != NULL) return found;
+        found = Py_None;
+    #else
+        found = PyWeakref_GetObject(reference);
+        if (found == NULL) return NULL;
+    #endif
+        Py_INCREF(found);
+        return found;
+    }
+    """
+    object plugrad_referent(object reference)
+
 cdef extern from "Python.h":
     Py_ssize_t Py_REFCNT(PyObject *)
 
@@ -134,7 +154,7 @@ cdef Tensor zeros(Meta meta):
 # ---- leaves ------------------------------------------------------------------------------------------------
 
 cdef int accumulate(Run run, Leaf leaf, Tensor grad) except -1:
-    cdef object found = leaf.tensor_ref()
+    cdef object found = plugrad_referent(leaf.tensor_ref)
     if found is None:
         return 0
     add_to_grad(run, <Tensor>found, grad)

@@ -14,6 +14,7 @@
 cimport cython
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_INCREF
+from plugrad.graph.backend cimport Backend
 from libc.stdlib cimport realloc
 
 cdef extern from *:
@@ -217,12 +218,25 @@ cdef Meta output_meta(Node node, int nr):
 cdef int release(Node node) except -1:
     """Drop what the node saved; a later backward through it is an error."""
     node.freed = True
+    recycle_saved(node)
     node.saved0 = None
     node.saved1 = None
     node.counter0 = None
     node.counter1 = None
     node.more_saved = None
     return 0
+
+
+cdef void recycle_saved(Node node) noexcept:
+    """Give back the arrays that the node alone still holds."""
+    cdef Backend backend
+    if node.meta is None:
+        return
+    backend = node.meta.backend
+    if node.counter0 is not None:
+        backend.recycle(<PyObject *>node.saved0)
+    if node.counter1 is not None:
+        backend.recycle(<PyObject *>node.saved1)
 
 
 cdef object already_freed(Node node):
@@ -311,6 +325,7 @@ cdef void _bury(Node node) noexcept:
                 if edge.node is not None:
                     push_dying(edge.node)
                     edge.node = None
+    recycle_saved(node)
     # Mostly plain arrays; but what hooks or tangents put in their place may hold tensors.
     if node.saved0 is not None:
         push_dying(node.saved0)

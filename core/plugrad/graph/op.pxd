@@ -50,6 +50,9 @@ cdef class Op:
     cdef list fused
     cdef list saves
     cdef list saves_when
+    cdef int n_saves
+    cdef int save_codes[8]
+    cdef long long save_masks[8]
     cdef bint conditional
     cdef bint conjugates
     cdef list needs_cache

@@ -17,6 +17,9 @@ class Kernel:
     def __init__(self, function: Callable[..., Any]) -> None: ...
     def __call__(self, *args: Any, **constants: Any) -> Any: ...
 
+class Fused:
+    """A backward on the arrays of one device."""
+
 class RulePlan:
     """A rule and, for each of its parameters, where the argument comes from."""
 

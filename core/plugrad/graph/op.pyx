@@ -193,6 +193,15 @@ cdef class Op:
         self.conditional = True
         masks = {code: sum(1 << i for i in inputs) for code, inputs in conditions.items()}
         self.saves_when = [masks.get(code, 0) for code in self.saves]
+        self._count_saves()
+
+    def _count_saves(self):
+        """Repeat what is saved as C integers, for `record_simple`: simple operators save few things."""
+        cdef Py_ssize_t i
+        self.n_saves = <int>min(len(self.saves), 8)
+        for i in range(self.n_saves):
+            self.save_codes[i] = self.saves[i]
+            self.save_masks[i] = self.saves_when[i] if self.conditional and i < len(self.saves_when) else 0
 
     def _set_backward_kernel(self, function, tuple plan, str device="cpu"):
         """A backward on the arrays of a device, used when nothing is recorded.
@@ -210,6 +219,7 @@ cdef class Op:
         self._note_uses(plan)
 
     def _note_uses(self, tuple plan):
+        self._count_saves()
         for kind, _ in plan:
             if kind == "like":
                 self.uses_like = True

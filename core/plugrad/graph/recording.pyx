@@ -17,6 +17,7 @@ cdef int record_simple(Op op, Tensor x, Tensor y, object number, Tensor out) exc
     """Record a call with one or two operands, one of which may be a number."""
     cdef Node node = new_node(op)
     cdef int code, slot = 0
+    cdef long long edges = 0
     cdef Tensor kept
     if out.meta.kind == COMPLEX and not op.conjugates:
         raise no_complex_rule(op)
@@ -25,12 +26,15 @@ cdef int record_simple(Op op, Tensor x, Tensor y, object number, Tensor out) exc
     if x is not None and x.needs_grad:
         node.edge0 = x.fn
         node.nr0 = x.output_nr
+        edges = 1
     if y is not None and y.needs_grad:
         node.edge1 = y.fn
         node.nr1 = y.output_nr
-    for code in op.saves:
+        edges |= 2
+    for slot in range(op.n_saves):
+        code = op.save_codes[slot]
         kept = out if code < 0 else (x if code == 0 else y)
-        if op.conditional and not wanted(op, slot, node):
+        if op.save_masks[slot] and not op.save_masks[slot] & edges:
             save(node, slot, None)
         elif slot == 0:
             if kept is None:
@@ -48,7 +52,6 @@ cdef int record_simple(Op op, Tensor x, Tensor y, object number, Tensor out) exc
                 node.version1 = node.counter1.version
         else:
             save(node, slot, number if kept is None else kept)
-        slot += 1
     if op.uses_like:
         node.input_metas = op.like_type._make(
             [number if t is None else (<Tensor>t).meta for t in ((x, y) if op.n_inputs == 2 else (x,))]

@@ -7,6 +7,7 @@
 """
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_INCREF, Py_XDECREF
+from cpython.tuple cimport PyTuple_New, PyTuple_SET_ITEM
 
 from plugrad.graph.backend cimport Backend, Meta, same_meta
 from plugrad.graph.grad_mode cimport set_recording
@@ -50,30 +51,36 @@ cdef object run_plan(Op op, RulePlan plan, Node node, object grad, object needs,
 
 
 cdef object run_fused(Fused fused, Op op, Node node, object grad, object needs):
-    """The backward kernel on raw arrays; its results as Tensors."""
+    """A backward kernel on raw arrays; its results as Tensors."""
     cdef RulePlan plan = fused.plan
-    cdef list args = []
-    cdef object item
-    cdef Backend backend = node.meta.backend
-    cdef int i
+    cdef tuple args = PyTuple_New(plan.n_args)
+    cdef object item, result
+    cdef Py_ssize_t i
     for i in range(plan.n_args):
         if plan.kinds[i] == GRAD:
-            item = _raw(grad)
+            item = raw(grad)
         elif plan.kinds[i] == INPUT or plan.kinds[i] == OUTPUT:
-            item = _raw(unpack(op, node, plan.slots[i], False))
+            item = unpack_raw(op, node, plan.slots[i])
         elif plan.kinds[i] == CONSTANT:
             item = node.constants[plan.slots[i]]
         elif plan.kinds[i] == NEEDS:
             item = needs
         else:
             item = node.input_metas
-        args.append(item)
+        Py_INCREF(item)
+        PyTuple_SET_ITEM(args, i, item)
+    item = None
     if node.freed and op.saves:
         raise already_freed(node)
-    result = fused.kernel.call(tuple(args), ())
-    if isinstance(result, (tuple, list)):
-        return [_tensor(backend, item) for item in result]
-    return _tensor(backend, result)
+    result = fused.kernel.call(args, ())
+    if not isinstance(result, (tuple, list)):
+        return tensor_like(result, node.meta)
+    args = PyTuple_New(len(result))
+    for i in range(len(result)):
+        item = tensor_like(result[i], node.meta)
+        Py_INCREF(item)
+        PyTuple_SET_ITEM(args, i, item)
+    return args
 
 
 cdef class _Barrier(Op):
@@ -146,19 +153,34 @@ def sealed(str name, Node node, result, str why=None):
     return out
 
 
-cdef object _raw(object value):
+cdef object raw(object value):
     if isinstance(value, Tensor):
         return (<Tensor>value)._array
     if isinstance(value, tuple):
-        return tuple([_raw(item) for item in value])
+        return tuple([raw(item) for item in value])
     return value
 
 
-cdef object _tensor(Backend backend, object array):
+cdef object tensor_like(object array, Meta meta):
+    """What a backward kernel returned as a Tensor; mostly it has the shape and dtype of the operator's output."""
+    cdef Backend backend = meta.backend
     if array is None:
         return None
+    if backend.fits(array, meta):
+        return make(array, meta)
     array = backend.adopt(array)
     return make(array, backend.meta(array))
+
+
+cdef object unpack_raw(Op op, Node node, int slot):
+    """A saved value as a backward kernel sees it: an array or a plain number."""
+    cdef object value = node.saved0 if slot == 0 else node.saved1
+    cdef Counter counter = node.counter0 if slot == 0 else node.counter1
+    if slot > 1 or counter is None or type(value) is SavedDual:
+        return raw(unpack(op, node, slot, False))
+    if counter.version != (node.version0 if slot == 0 else node.version1):
+        return unpack(op, node, slot, False)  # raises
+    return value
 
 
 cdef object unpack(Op op, Node node, int slot, bint record):

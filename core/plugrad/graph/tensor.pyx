@@ -8,6 +8,7 @@
 (c) Python's operators and unknown methods go through roles, so that this file names protocols, not operators.
 """
 cimport cython
+from cpython.object cimport PyObject, PyTypeObject
 from weakref import ref as weak_reference
 
 from plugrad.graph.backend cimport COMPLEX, FLOATING, OTHER, Backend, Meta, backend_of, new_meta
@@ -78,17 +79,6 @@ cdef class Tensor:
 
     def __cinit__(self):
         self.meta = NO_META
-
-    def __dealloc__(self):
-        # Gradients of gradients and tangents make chains, too: they go without recursion.
-        if self._grad is not None:
-            push_dying(self._grad)
-            self._grad = None
-            drain_dying()
-        if self.tangent is not None:
-            push_dying(self.tangent)
-            self.tangent = None
-            drain_dying()
 
     # ---- what it is ----
 
@@ -622,6 +612,51 @@ cdef class Tensor:
 
     def __getattr__(self, str name):
         return roles.missing_attribute(self, name)
+
+
+# ---- the end of a tensor ------------------------------------------------------------------------------------
+
+cdef extern from *:
+    """
+    /* What Cython puts around a __dealloc__ (saving the exception that is being raised) costs more than what is
+       done in it for most tensors, so it is put in front of tp_dealloc by hand. The collector must not come across
+       an object whose reference count is 0. */
+    static destructor plugrad_rest_of_dealloc;
+    static void (*plugrad_before_dealloc)(PyObject *);
+    static void plugrad_dealloc(PyObject *self)
+    {
+        PyObject_GC_UnTrack(self);
+        plugrad_before_dealloc(self);
+        plugrad_rest_of_dealloc(self);
+    }
+    static void plugrad_before_each_dealloc(PyTypeObject *type, void (*function)(PyObject *))
+    {
+        plugrad_before_dealloc = function;
+        plugrad_rest_of_dealloc = type->tp_dealloc;
+        type->tp_dealloc = plugrad_dealloc;
+    }
+    """
+    void plugrad_before_each_dealloc(PyTypeObject *type, void (*function)(PyObject *) noexcept)
+
+
+cdef void part(PyObject *self) noexcept:
+    """Give back the array; let a chain of gradients or tangents go without recursion.
+
+    The tensor's reference count is 0 and must stay so: no variable may hold it.
+    """
+    if (<Tensor>self)._array is not None and (<Tensor>self).meta is not None:  # both None after tp_clear
+        (<Tensor>self).meta.backend.recycle(<PyObject *>(<Tensor>self)._array)
+    if (<Tensor>self)._grad is not None:
+        push_dying((<Tensor>self)._grad)
+        (<Tensor>self)._grad = None
+        drain_dying()
+    if (<Tensor>self).tangent is not None:
+        push_dying((<Tensor>self).tangent)
+        (<Tensor>self).tangent = None
+        drain_dying()
+
+
+plugrad_before_each_dealloc(<PyTypeObject *>Tensor, part)
 
 
 cdef object together(object item):

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, TypeVar
 
-from plugrad.graph.op import Op
+from plugrad.graph.op import Kernel, Op
 from plugrad.graph.tensor import Tensor
 from plugrad.registry.declared import Declared
 from plugrad.registry.errors import DeclarationError
@@ -232,7 +232,8 @@ class Operator(Declared, Op):
         self, what: str, rule: Callable[..., Any], first: str = "grad"
     ) -> tuple[tuple[str, int], ...]:
         """Where each of the rule's arguments comes from: (kind, index) per parameter."""
-        parameters = read_parameters(self.name, rule)
+        written = rule.function if isinstance(rule, Kernel) else rule
+        parameters = read_parameters(self.name, written)
         if parameters.variadic or parameters.any_keyword or parameters.keywords:
             starred = (
                 f"*{parameters.variadic}" if parameters.variadic

@@ -140,3 +140,18 @@ sin = unary(np.sin, &pg_sin, SHORT)
 cos = unary(np.cos, &pg_cos, SHORT)
 erf = unary(erf_of, &pg_erf_loops)
 erfc = unary(erfc_of, &pg_erfc_loops)
+
+
+# ---- backward kernels: the rules of `rules.pyx` on arrays, without a Tensor around each --------------------------
+
+cdef Binary _product = mul
+
+
+def _mul_backward(grad, input, other, needs):
+    return (
+        _product.call2(grad, other) if (<tuple>needs)[0] else None,
+        _product.call2(grad, input) if (<tuple>needs)[1] else None,
+    )
+
+
+mul_backward = Kernel(_mul_backward)

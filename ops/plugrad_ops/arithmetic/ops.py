@@ -62,6 +62,7 @@ def mul(input, other):
 
 
 mul.backward(rules.mul, when={"input": "other", "other": "input"})
+mul.backward_kernel(cpu.mul_backward)
 
 
 @mul.samples
