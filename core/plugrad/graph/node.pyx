@@ -12,7 +12,7 @@
     outermost one drains, so a chain of any length needs no C recursion.
 """
 cimport cython
-from cpython.object cimport PyObject
+from cpython.object cimport PyObject, PyTypeObject
 from cpython.ref cimport Py_INCREF
 from plugrad.graph.backend cimport Backend
 from libc.stdlib cimport realloc
@@ -37,6 +37,9 @@ cdef extern from *:
     bint plugrad_draining
     long long plugrad_sequence
     Py_ssize_t plugrad_live_nodes
+
+cdef extern from "dealloc.h":
+    void plugrad_before_each_dealloc(PyTypeObject *type, void (*function)(PyObject *) noexcept)
 
 cdef extern from "Python.h":
     void PyObject_GC_Track(object)
@@ -83,11 +86,6 @@ cdef class Node:
     def __cinit__(self):
         global plugrad_live_nodes
         plugrad_live_nodes += 1
-
-    def __dealloc__(self):
-        global plugrad_live_nodes
-        plugrad_live_nodes -= 1
-        _bury(self)
 
     def name(self):
         """The operator's name."""
@@ -159,6 +157,9 @@ cdef class Leaf(Node):
     variable : Tensor or None
         The tensor; None when it is gone.
     """
+
+    def __dealloc__(self):
+        _bury(<PyObject *>self)  # Cython calls the dealloc of Node itself, not what was put in front of it
 
     def name(self):
         return "AccumulateGrad"
@@ -306,11 +307,18 @@ cdef void push_dying(object thing) noexcept:
     plugrad_dying_size += 1
 
 
-cdef void _bury(Node node) noexcept:
+cdef void _bury(PyObject *dead) noexcept:
     """Put everything through which a chain may go on onto the stack, whoever else holds it now.
 
-    What others hold too may still come to hang on this node alone before it is gone.
+    What others hold too may still come to hang on this node alone before it is gone. The node's reference count
+    is 0: it is only borrowed here.
     """
+    global plugrad_live_nodes
+    plugrad_live_nodes -= 1
+    _take_apart(<Node>dead)
+
+
+cdef void _take_apart(Node node) noexcept:
     cdef Edge edge
     if node.edge0 is not None and not node.edge0.is_leaf:
         push_dying(node.edge0)
@@ -355,3 +363,7 @@ cdef void drain_dying() noexcept:
         plugrad_dying_size -= 1
         Py_DECREF(plugrad_dying[plugrad_dying_size])
     plugrad_draining = False
+
+
+# As for Tensor: what Cython puts around a __dealloc__ costs more than the work in it.
+plugrad_before_each_dealloc(<PyTypeObject *>Node, _bury)

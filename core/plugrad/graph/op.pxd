@@ -1,3 +1,5 @@
+from cpython.object cimport PyObject
+
 from plugrad.graph.backend cimport Backend
 from plugrad.graph.node cimport Node
 
@@ -15,6 +17,7 @@ cdef class Kernel:
     cdef object call1(self, object a)
     cdef object call2(self, object a, object b)
     cdef object call(self, tuple args, tuple kwnames)
+    cdef object call_all(self, PyObject **args, Py_ssize_t n)
 
 cdef class RulePlan:
     cdef readonly object function

@@ -20,6 +20,9 @@ class Kernel:
 class Fused:
     """A backward on the arrays of one device."""
 
+class PlainKernel(Kernel):
+    """A kernel whose function is called as it is."""
+
 class RulePlan:
     """A rule and, for each of its parameters, where the argument comes from."""
 

@@ -78,6 +78,17 @@ cdef class Kernel:
     cdef object call(self, tuple args, tuple kwnames):
         return vectorcall(self.function, args, kwnames)
 
+    cdef object call_all(self, PyObject **args, Py_ssize_t n):
+        """Call with `n` arguments, all by position, out of a C array."""
+        return self.call(tuple([<object>args[i] for i in range(n)]), ())
+
+
+cdef class PlainKernel(Kernel):
+    """A kernel whose function is called as it is: no floating-point warnings to switch off."""
+
+    cdef object call_all(self, PyObject **args, Py_ssize_t n):
+        return PyObject_Vectorcall(self.function, args, n, NULL)
+
 
 cdef object vectorcall(object function, tuple args, tuple kwnames):
     """``function(*args)`` where the last arguments go by the names in `kwnames`."""

@@ -88,7 +88,7 @@ cdef object target_of(Role role):
 
 cdef object binary(Role role, object a, object b):
     """What Python's binary operators do: a operator b, or NotImplemented for foreign types."""
-    if not (is_operand(a) and is_operand(b)):
+    if not (isinstance(a, Tensor) and isinstance(b, Tensor)) and not (is_operand(a) and is_operand(b)):
         return NotImplemented
     cdef object target = role.target
     if target is None:

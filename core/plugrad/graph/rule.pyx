@@ -6,8 +6,8 @@
     that has moved since is an error that names operator, shape and versions.
 """
 from cpython.object cimport PyObject
-from cpython.ref cimport Py_INCREF, Py_XDECREF
-from cpython.tuple cimport PyTuple_New, PyTuple_SET_ITEM
+from cpython.ref cimport Py_DECREF, Py_INCREF, Py_XDECREF
+from cpython.tuple cimport PyTuple_GET_ITEM, PyTuple_SET_ITEM
 
 from plugrad.graph.backend cimport Backend, Meta, same_meta
 from plugrad.graph.grad_mode cimport set_recording
@@ -19,6 +19,7 @@ from plugrad.graph.op cimport CONSTANT, GRAD, INPUT, NEEDS, OUTPUT, Fused, Op, R
 from plugrad.graph.tensor cimport Tensor, make
 
 cdef extern from "Python.h":
+    Py_ssize_t Py_REFCNT(PyObject *)
     object PyObject_Vectorcall(object function, PyObject **args, size_t n, PyObject *names)
 
 
@@ -53,34 +54,48 @@ cdef object run_plan(Op op, RulePlan plan, Node node, object grad, object needs,
 cdef object run_fused(Fused fused, Op op, Node node, object grad, object needs):
     """A backward kernel on raw arrays; its results as Tensors."""
     cdef RulePlan plan = fused.plan
-    cdef tuple args = PyTuple_New(plan.n_args)
+    cdef PyObject *args[32]
     cdef object item, result
-    cdef Py_ssize_t i
-    for i in range(plan.n_args):
-        if plan.kinds[i] == GRAD:
-            item = raw(grad)
-        elif plan.kinds[i] == INPUT or plan.kinds[i] == OUTPUT:
-            item = unpack_raw(op, node, plan.slots[i])
-        elif plan.kinds[i] == CONSTANT:
-            item = node.constants[plan.slots[i]]
-        elif plan.kinds[i] == NEEDS:
-            item = needs
-        else:
-            item = node.input_metas
-        Py_INCREF(item)
-        PyTuple_SET_ITEM(args, i, item)
-    item = None
-    if node.freed and op.saves:
-        raise already_freed(node)
-    result = fused.kernel.call(args, ())
+    cdef Py_ssize_t i, n = 0
+    try:
+        for i in range(plan.n_args):
+            if plan.kinds[i] == GRAD:
+                item = raw(grad)
+            elif plan.kinds[i] == INPUT or plan.kinds[i] == OUTPUT:
+                item = unpack_raw(op, node, plan.slots[i])
+            elif plan.kinds[i] == CONSTANT:
+                item = node.constants[plan.slots[i]]
+            elif plan.kinds[i] == NEEDS:
+                item = needs
+            else:
+                item = node.input_metas
+            Py_INCREF(item)
+            args[i] = <PyObject *>item
+            n += 1
+        item = None
+        if node.freed and op.saves:
+            raise already_freed(node)
+        result = fused.kernel.call_all(args, n)
+    finally:
+        for i in range(n):
+            Py_XDECREF(args[i])
     if not isinstance(result, (tuple, list)):
         return tensor_like(result, node.meta)
-    args = PyTuple_New(len(result))
-    for i in range(len(result)):
-        item = tensor_like(result[i], node.meta)
-        Py_INCREF(item)
-        PyTuple_SET_ITEM(args, i, item)
-    return args
+    if type(result) is not tuple or Py_REFCNT(<PyObject *>result) > 1:
+        return tuple([tensor_like(item, node.meta) for item in result])
+    for i in range(len(<tuple>result)):  # nobody else has the tuple: its arrays are replaced in place
+        replace(<PyObject *>result, i, node.meta)
+    return result
+
+
+cdef int replace(PyObject *arrays, Py_ssize_t i, Meta meta) except -1:
+    """Put a Tensor in the place of item i of a tuple."""
+    cdef object array = <object>PyTuple_GET_ITEM(<object>arrays, i)
+    cdef object tensor = tensor_like(array, meta)
+    Py_INCREF(tensor)
+    PyTuple_SET_ITEM(<object>arrays, i, tensor)
+    Py_DECREF(array)
+    return 0
 
 
 cdef class _Barrier(Op):

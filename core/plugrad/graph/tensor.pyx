@@ -616,26 +616,7 @@ cdef class Tensor:
 
 # ---- the end of a tensor ------------------------------------------------------------------------------------
 
-cdef extern from *:
-    """
-    /* What Cython puts around a __dealloc__ (saving the exception that is being raised) costs more than what is
-       done in it for most tensors, so it is put in front of tp_dealloc by hand. The collector must not come across
-       an object whose reference count is 0. */
-    static destructor plugrad_rest_of_dealloc;
-    static void (*plugrad_before_dealloc)(PyObject *);
-    static void plugrad_dealloc(PyObject *self)
-    {
-        PyObject_GC_UnTrack(self);
-        plugrad_before_dealloc(self);
-        plugrad_rest_of_dealloc(self);
-    }
-    static void plugrad_before_each_dealloc(PyTypeObject *type, void (*function)(PyObject *))
-    {
-        plugrad_before_dealloc = function;
-        plugrad_rest_of_dealloc = type->tp_dealloc;
-        type->tp_dealloc = plugrad_dealloc;
-    }
-    """
+cdef extern from "dealloc.h":
     void plugrad_before_each_dealloc(PyTypeObject *type, void (*function)(PyObject *) noexcept)
 
 

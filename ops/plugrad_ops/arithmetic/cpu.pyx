@@ -8,6 +8,7 @@ cimport numpy as cnp
 import numpy as np
 
 from plugrad.graph.op cimport Kernel
+from plugrad.graph.op import PlainKernel
 cimport plugrad_ops.vector_math  # its macros  # no-cython-lint
 from plugrad_ops.loops cimport Binary, Unary, binary, pg_binary_loops, pg_unary_loops, unary
 
@@ -154,4 +155,4 @@ def _mul_backward(grad, input, other, needs):
     )
 
 
-mul_backward = Kernel(_mul_backward)
+mul_backward = PlainKernel(_mul_backward)
