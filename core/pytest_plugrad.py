@@ -26,7 +26,9 @@ __all__ = ["check_operators"]
 MARK = "plugrad_operators"
 
 
-def check_operators(*patterns: str, quick: bool = False) -> Callable[[Any], None]:
+def check_operators(
+    *patterns: str, quick: bool = False, device: str = "cpu"
+) -> Callable[[Any], None]:
     """A test function that runs the battery on every operator that matches.
 
     Parameters
@@ -35,6 +37,9 @@ def check_operators(*patterns: str, quick: bool = False) -> Callable[[Any], None
         Namespaces, names or shell patterns, e.g. ``"ste"``, ``"ste::round"``, ``"ste::*"``.
     quick : bool, default False
         Whether to settle for the battery that runs when an operator is first used.
+    device : str, default "cpu"
+        ``"cuda"`` or ``"cuda-emulated"``: the battery there, after that on the CPU. Skipped, with the reason, where
+        the device is not available.
 
     Returns
     -------
@@ -45,9 +50,15 @@ def check_operators(*patterns: str, quick: bool = False) -> Callable[[Any], None
         raise TypeError(f"check_operators takes names or patterns of operators, got {patterns!r}")
 
     def test_operator(plugrad_operator: Any) -> None:
-        from plugrad import contract
+        from plugrad import contract, registry
 
-        report = contract.check(plugrad_operator, quick=quick)
+        if device != "cpu":
+            try:
+                registry.activate(device)
+            except (ValueError, RuntimeError) as error:
+                pytest.skip(f"{device}: {error}")
+            registry.verify(plugrad_operator)
+        report = contract.check(plugrad_operator, quick=quick, device=device)
         if not report.passed:
             pytest.fail(str(report), pytrace=False)
 

@@ -1,6 +1,7 @@
 """What holds for every test module."""
 
 import gc
+import importlib.util
 
 import pytest
 
@@ -23,3 +24,20 @@ def nothing_left(request):
         left = f"{request.module.__name__} left nodes or tensors behind: {before} -> {after}"
         assert after.nodes <= before.nodes, left
         assert after.tensors <= before.tensors, left
+
+
+@pytest.fixture(scope="session")
+def cuda():
+    """plugrad.cuda on the emulated device; skips by name where PyCUDA or the emulator is missing."""
+    for name in ("pycuda", "plugrad_emulator"):
+        if importlib.util.find_spec(name) is None:
+            pytest.skip(f"needs {name}, which is not installed")
+    import plugrad_emulator
+
+    try:
+        plugrad_emulator.install()
+    except plugrad_emulator.EmulatorUnavailable as error:
+        pytest.skip(f"the emulated device cannot be built: {error}")
+    import plugrad
+
+    return plugrad.cuda

@@ -1,8 +1,8 @@
 """The README's code runs and prints what the README shows.
 
 A block of code says what it is in the comment before it: `cell` runs as a notebook cell, `file: NAME` is
-written, `console` runs line by line. `.ci/run` runs the blocks marked `command` as they stand, and what
-the block marked `benchmarks` shows, on a few benchmarks.
+written, `console` runs line by line, `gpu cell` runs where the emulated device is. `.ci/run` runs the
+blocks marked `command` as they stand, and what the block marked `benchmarks` shows, on a few benchmarks.
 """
 
 import doctest
@@ -18,7 +18,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text()
 BLOCK = re.compile(r"^(?:<!-- ([^\n]+) -->\n)?```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-MARKS = ("cell", "file", "console", "command", "benchmarks", "output")
+MARKS = ("cell", "gpu cell", "file", "console", "command", "benchmarks", "output", "gpu output")
 
 
 def blocks(mark):
@@ -69,8 +69,16 @@ def test_every_block_of_code_is_run_somewhere():
 
 
 def test_notebook_cell(tmp_path, environment):
-    ((_, code),) = blocks("cell")
-    ((_, expected),) = blocks("output")
+    assert_cell_prints("cell", "output", tmp_path, environment)
+
+
+def test_notebook_cell_on_the_emulated_device(cuda, tmp_path, environment):
+    assert_cell_prints("gpu cell", "gpu output", tmp_path, environment)
+
+
+def assert_cell_prints(cell, output, tmp_path, environment):
+    ((_, code),) = blocks(cell)
+    ((_, expected),) = blocks(output)
     done = subprocess.run(
         [sys.executable, "-"],
         input=code,
@@ -126,7 +134,7 @@ def test_commands_are_one_line_each():
 
 def test_variables_are_those_that_are_read():
     sources = "".join(p.read_text() for p in (ROOT / "core").rglob("*.py"))
-    read = set(re.findall(r"\bPLUGRAD_[A-Z_]+\b", sources))
+    read = set(re.findall(r"\"(PLUGRAD_[A-Z_]+)\"", sources))
     assert set(re.findall(r"\bPLUGRAD_[A-Z_]+\b", README)) == read
 
 

@@ -23,6 +23,7 @@ from plugrad.backends.creation import (
     empty,
     empty_like,
     eye,
+    from_dlpack,
     from_numpy,
     full,
     full_like,
@@ -43,7 +44,16 @@ from plugrad.graph.grad_mode import (
 )
 from plugrad.graph.stats import GraphStats, graph_stats
 from plugrad.graph.tensor import Tensor
-from plugrad.registry import composite, elementwise, hookimpl, operator, ops, register
+from plugrad.registry import (
+    composite,
+    elementwise,
+    hookimpl,
+    on_tensors,
+    operator,
+    ops,
+    register,
+    via_host,
+)
 
 __version__ = "0.1.0"
 
@@ -86,7 +96,7 @@ def _forget(names: Iterable[str]) -> None:
             globals().pop(short, None)
 
 
-_LAZY_MODULES = ("amp", "cli", "contract", "func", "interop", "nn", "optim", "utils")
+_LAZY_MODULES = ("amp", "cli", "contract", "cuda", "func", "interop", "nn", "optim", "utils")
 _resolved: set[str] = set()
 registry.listen(_forget)
 
@@ -98,11 +108,13 @@ __all__ = [
     "autograd",
     "composite",
     "contract",
+    "cuda",
     "elementwise",
     "empty",
     "empty_like",
     "enable_grad",
     "eye",
+    "from_dlpack",
     "from_numpy",
     "full",
     "full_like",
@@ -116,6 +128,7 @@ __all__ = [
     "is_tensor",
     "linspace",
     "no_grad",
+    "on_tensors",
     "ones",
     "ones_like",
     "operator",
@@ -125,6 +138,7 @@ __all__ = [
     "set_grad_enabled",
     "tensor",
     "utils",
+    "via_host",
     "zeros",
     "zeros_like",
 ]

@@ -99,3 +99,17 @@ def test_ctrl_c_ends_it_with_130(workplace):
     assert process.returncode == 130, err
     assert "Interrupted." in err
     assert "Traceback" not in out + err
+
+
+def test_a_device_that_is_not_there(workplace):
+    code, out, err = workplace.run("check", "exp", "--device", "tpu")
+    assert code == 1
+    assert "the device 'tpu' cannot be used: no backend is named 'tpu'" in err
+    assert "plugrad doctor" in err
+    assert out == ""
+
+
+def test_a_device_nobody_offers(workplace):
+    code, _, err = workplace.run("check", "exp", "--device", "cuda-imagined")
+    assert code == 1
+    assert "no backend is named 'cuda-imagined'" in err

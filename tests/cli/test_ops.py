@@ -103,3 +103,33 @@ def test_certified_after_warming(workplace):
     assert json.loads(workplace.run("ops", "my", "--json")[1])[0]["status"] == "not verified"
     assert workplace.run("check", "my", "--warm")[0] == 0
     assert json.loads(workplace.run("ops", "my", "--json")[1])[0]["status"] == "certified"
+
+
+CUDA = """
+@plugrad.operator("my::double", elementwise=True, cuda="2 * x")
+def double(x):
+    return 2 * x
+
+@double.backward
+def _(grad):
+    return 2 * grad
+
+@double.samples
+def _(make):
+    yield make.call(make.normal(3, 4))
+"""
+
+
+def test_kernels_and_status_are_listed_per_device(workplace):
+    workplace.plugin(
+        "my", CUDA, CUDA.replace("double", "host").replace(', cuda="2 * x"', ""), workplace.HOOK
+    )
+    code, out, err = workplace.run("ops", "my", "--json")
+    assert code == 0, err
+    double, host = json.loads(out)
+    assert double["kernels"] == {"cpu": "function", "cuda": "expression"}
+    assert (double["cuda_emulated"], double["cuda_hardware"]) == ("not verified", "not verified")
+    assert host["kernels"] == {"cpu": "function"}
+    assert (host["cuda_emulated"], host["cuda_hardware"]) == ("no kernel", "no kernel")
+    out = workplace.run("ops", "my")[1]
+    assert "CUDA EMULATED" in out and "CUDA HARDWARE" in out

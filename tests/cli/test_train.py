@@ -57,6 +57,7 @@ def test_metrics_tell_what_was_run(invoke, tmp_path):
         "hidden": [16],
         "quantize": None,
         "seed": 7,
+        "device": "cpu",
         "out": "digits-run",
     }
     assert run["versions"]["numpy"] == np.__version__

@@ -179,8 +179,8 @@ def test_what_cannot_be_checked():
         contract.check(lambda x: x, samples)
     with pytest.raises(TypeError, match="surrogate must be a function"):
         contract.check(function(lambda ctx, x: x, lambda ctx, g: g), samples, surrogate=3)
-    with pytest.raises(ValueError, match="cuda"):
-        contract.check(function(lambda ctx, x: x, lambda ctx, g: g), samples, device="cuda")
+    with pytest.raises(ValueError, match="'tpu'"):
+        contract.check(function(lambda ctx, x: x, lambda ctx, g: g), samples, device="tpu")
 
 
 # --------------------------------------------------------------------------------------- PyTorch

@@ -100,3 +100,14 @@ def test_patterns_are_names():
         check_operators()
     with pytest.raises(TypeError, match="names or patterns"):
         check_operators(3)
+
+
+def test_a_device_that_is_not_there_is_a_skip_with_its_reason(tmp_path):
+    source = """
+    from pytest_plugrad import check_operators
+    test_contract = check_operators("standard::exp", device="tpu")
+    """
+    result = run_pytest(tmp_path, source, "-rs")
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "1 skipped" in result.stdout
+    assert "no backend is named 'tpu'" in result.stdout

@@ -15,7 +15,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 ROOTS = ("core", "ops")
-DATA = (".cu", ".pyi", ".pxd")
+DATA = (".cu", ".cuh", ".pyi", ".pxd")
 
 
 def sources(root):

@@ -70,14 +70,14 @@ def test_flags_are_kept():
         random=True,
         method=True,
         exempt="linearity",
-        cuda="x * y",
+        cuda=".cuda:f",
         replaces="standard::mul",
         fingerprint=b"7",
         dtypes={"y": "integer"},
     )
     assert (op.once_differentiable, op.random, op.method, op.order) == (True, True, True, 1)
     assert op.exempt == {"linearity"}
-    assert (op.cuda, op.replaces, op.fingerprint) == ("x * y", "standard::mul", b"7")
+    assert (op.cuda, op.replaces, op.fingerprint) == (".cuda:f", "standard::mul", b"7")
     assert op.dtypes == {"y": "integer"}
 
 
@@ -350,7 +350,7 @@ def test_one_differentiable_output_needs_a_rule():
         ({"exempt": "linear"}, "'linear'; they are linearity; did you mean 'linearity'"),
         ({"exempt": ("linearity", "second order")}, "called 'second order'"),
         ({"cpu": "fast"}, "cpu is a kernel"),
-        ({"cuda": 3}, "cuda is an expression or a kernel, got 3"),
+        ({"cuda": 3}, "or plugrad.via_host, got 3"),
         ({"fingerprint": "7"}, "fingerprint is bytes, got '7'"),
         ({"replaces": True}, "'namespace::name'.*got True"),
         ({"kinks": 0}, r"kinks is \{value: derivative\} or a function, got 0"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import Any
@@ -12,6 +13,7 @@ import numpy as np
 
 from plugrad.graph.inplace import increment_version
 from plugrad.graph.tensor import Tensor
+from plugrad.optim.kernels import kernels_for
 from plugrad.optim.optimizer import Optimizer
 
 
@@ -29,7 +31,7 @@ class GradScaler:
     Parameters
     ----------
     device : str
-        Where the gradients are.
+        Accepted for PyTorch's sake: gradients are looked at where they are.
     init_scale : float
         The first scale.
     growth_factor, backoff_factor : float
@@ -129,8 +131,7 @@ class GradScaler:
                 )
         if grads:
             # Noted only where something was looked at: step() without any gradient is an error.
-            finite = [_unscaled(grad, self._scale) for grad in grads]
-            self._overflowed[optimizer] = not all(finite)
+            self._overflowed[optimizer] = not _unscale(grads, self._scale)
         self._stages[optimizer] = Stage.UNSCALED
 
     def step(self, optimizer: Optimizer, *args: Any, **kwargs: Any) -> Any:
@@ -281,11 +282,11 @@ class GradScaler:
         self._growth_tracker = state_dict["_growth_tracker"]
 
 
-def _unscaled(grad: Tensor, scale: float) -> bool:
-    """Divide a gradient by the scale in place; whether it is finite."""
-    array = grad.array
-    with np.errstate(all="ignore"):
-        array *= 1.0 / scale
-        finite = bool(np.isfinite(array).all())
-    increment_version(grad)
-    return finite
+def _unscale(grads: Iterable[Tensor], scale: float) -> bool:
+    """Divide gradients by the scale in place; whether they are finite."""
+    arrays = defaultdict(list)
+    for grad in grads:
+        arrays[grad.device].append(grad.array)
+        increment_version(grad)
+    finite = [kernels_for(device).unscale(own, 1.0 / scale) for device, own in arrays.items()]
+    return all(finite)

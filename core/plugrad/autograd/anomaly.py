@@ -19,6 +19,8 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from plugrad.autograd.saved import value_checksum, written_behind
+from plugrad.backends.inspection import all_finite, has_nan
+from plugrad.graph.backend import backend_named
 from plugrad.graph.engine import current_run
 from plugrad.graph.instruments import SavedDual, install
 from plugrad.graph.node import Node, saved_entries
@@ -216,7 +218,7 @@ class _Watch:
         if not _Mode.check_nan:
             return
         for i, grad in enumerate(result if isinstance(result, (tuple, list)) else (result,)):
-            if isinstance(grad, Tensor) and _has_nan(grad):
+            if isinstance(grad, Tensor) and has_nan(grad):
                 raise RuntimeError(
                     f"backward of {node.name()} returned NaN as the gradient of {_input_name(node, i)} "
                     f"(shape {list(grad.shape)}, dtype {grad.dtype}).\n{_where(node)}"
@@ -247,13 +249,9 @@ def _check_saved(node: Node, note: _Note) -> None:
             raise RuntimeError(f"{written_behind(node.name(), what, array)}\n{_where(node)}")
 
 
-def _has_nan(tensor: Tensor) -> bool:
-    values = _values(tensor)
-    return values.dtype.kind in "fc" and bool(np.isnan(values).any())
-
-
 def _values(tensor: Tensor) -> np.ndarray:
-    return tensor.detach().numpy()
+    """The values on the host; no operator is called, whose results would be looked at, too."""
+    return backend_named(tensor.device).to_numpy(tensor.array)
 
 
 def _input_name(node: Node, i: int) -> str:
@@ -282,8 +280,7 @@ def _check_results(
 
 def _finite(value: Any) -> bool:
     if isinstance(value, Tensor):
-        values = _values(value)
-        return values.dtype.kind not in "fc" or bool(np.isfinite(values).all())
+        return all_finite(value)
     return not isinstance(value, (float, complex)) or bool(np.isfinite(value))
 
 

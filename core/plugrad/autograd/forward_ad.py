@@ -115,14 +115,14 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
     tensor : Tensor
         Of a floating or complex dtype.
     tangent : Tensor
-        Of the same shape and dtype. It may require grad, or be dual in an outer level.
+        Of the same shape and dtype, on the same device. It may require grad, or be dual in an outer level.
     level : int, optional
         By default the innermost.
 
     Raises
     ------
     RuntimeError
-        No dual level exists, shape or dtype differ, or a tangent of this level is there already.
+        No dual level exists, shape, dtype or device differ, or a tangent of this level is there already.
     TypeError
         `tensor` or `tangent` is no Tensor, or not of a floating or complex dtype.
     """
@@ -142,6 +142,10 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
         raise RuntimeError(
             f"make_dual(): the tangent has shape {tangent.shape} and dtype {tangent.dtype}, "
             f"the tensor {tensor.shape} and {tensor.dtype}"
+        )
+    if tangent.device != tensor.device:
+        raise RuntimeError(
+            f"make_dual(): the tangent is on device {tangent.device!r}, the tensor on {tensor.device!r}"
         )
     for name, value in (("tensor", tensor), ("tangent", tangent)):
         if duals.tangent_of(value, where) is not None:

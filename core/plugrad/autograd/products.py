@@ -69,6 +69,10 @@ def vector_for(name: str, v: Any, like: list[Tensor], what: str) -> list[Tensor]
             raise RuntimeError(
                 f"{name}(): v has shape {item.shape} for {what} {i}, which has shape {t.shape}"
             )
+        if item.device != t.device:
+            raise RuntimeError(
+                f"{name}(): v is on device {item.device!r} for {what} {i}, which is on {t.device!r}"
+            )
     return [
         item if item.dtype == t.dtype else roles.call("cast", item, dtype=t.dtype)
         for item, t in zip(items, like)

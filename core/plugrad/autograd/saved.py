@@ -120,6 +120,7 @@ def refuse_tangents(name: str, grads: Iterable[Any], saved: Iterable[SavedTensor
 
 def value_checksum(array: Any) -> int:
     """The checksum of an array's values, whatever its layout."""
+    # A device's arrays are summed in the order of their elements, not of memory.
     return checksum(np.ascontiguousarray(array) if isinstance(array, np.ndarray) else array)
 
 

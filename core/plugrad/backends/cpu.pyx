@@ -69,7 +69,7 @@ cdef object quietly(object function, tuple args, tuple kwnames):
 
 # ---- the backend -------------------------------------------------------------------------------------------
 
-cdef int _kind(int type_num) noexcept:
+cdef int kind_of(int type_num) noexcept:
     if type_num == cnp.NPY_FLOAT32 or type_num == cnp.NPY_FLOAT64 or type_num == cnp.NPY_FLOAT16:
         return FLOATING
     if type_num == cnp.NPY_BOOL:
@@ -89,11 +89,11 @@ cdef class CpuBackend(Backend):
     cdef Meta meta(self, object array):
         cdef cnp.ndarray a = <cnp.ndarray>array
         cdef cnp.dtype dtype = <cnp.dtype>cnp.PyArray_DESCR(a)
-        return new_meta(shape_of(a), dtype, self, _kind(dtype.type_num))
+        return new_meta(shape_of(a), dtype, self, kind_of(dtype.type_num))
 
     cdef Meta describe(self, tuple shape, object dtype):
         dtype = np.dtype(dtype)
-        return new_meta(shape, dtype, self, _kind((<cnp.dtype>dtype).type_num))
+        return new_meta(shape, dtype, self, kind_of((<cnp.dtype>dtype).type_num))
 
     cdef bint fits(self, object array, Meta meta) except -1:
         cdef cnp.ndarray a
@@ -182,7 +182,7 @@ cdef class CpuBackend(Backend):
 
     cdef object copy_like(self, object array, object like):
         cdef object out = np.empty_like(like, dtype=array.dtype, order="K", subok=False)
-        if not _dense(like):
+        if not dense(like):
             out = np.empty(array.shape, array.dtype)
         np.copyto(out, array)
         return out
@@ -236,7 +236,7 @@ cdef class CpuBackend(Backend):
         cdef int i
         if cnp.PyArray_IS_C_CONTIGUOUS(x) and cnp.PyArray_IS_C_CONTIGUOUS(y):
             return True
-        if not _dense(b):
+        if not dense(b):
             return cnp.PyArray_IS_C_CONTIGUOUS(x)
         for i in range(cnp.PyArray_NDIM(x)):
             if cnp.PyArray_DIM(x, i) > 1 and cnp.PyArray_STRIDE(x, i) != cnp.PyArray_STRIDE(y, i):
@@ -261,6 +261,29 @@ cdef class CpuBackend(Backend):
 
     def to_numpy(self, array):
         return array
+
+    def from_numpy(self, array):
+        return array
+
+    def as_numpy(self, array):
+        return array
+
+    def filled(self, tuple shape, dtype, value):
+        if type(value) is int and value == 0:
+            return np.zeros(shape, dtype)  # memory that the system hands out zeroed
+        return np.full(shape, value, dtype)
+
+    def uninitialised(self, tuple shape, dtype):
+        return np.empty(shape, dtype)
+
+    def to_dlpack(self, array, dict wishes):
+        return array.__dlpack__(**wishes)
+
+    def from_dlpack(self, source):
+        return np.from_dlpack(source)
+
+    def dlpack_device(self):
+        return 1, 0
 
 
 cdef inline bint plain(object a, object b):
@@ -342,7 +365,7 @@ cdef bint overlaps_itself(object array):
     return False
 
 
-cdef bint _dense(object array):
+cdef bint dense(object array):
     """Whether the elements fill their memory without gaps or overlap, in some order of dimensions."""
     expected = array.itemsize
     for stride, length in sorted(zip(array.strides, array.shape)):

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 import plugrad.backends  # noqa: F401  (a tensor needs a backend)
+from plugrad.graph.backend import backend_named
 from plugrad.graph.tensor import Tensor
 
 DTypeLike = npt.DTypeLike
@@ -18,9 +19,16 @@ Shape = int | Sequence[int]
 # Python floats become float32, like everything that is created without a dtype.
 DEFAULT_DTYPE = np.dtype(np.float32)
 
+# DLPack's codes: host memory, page-locked host memory, CUDA, memory that both can use.
+DLPACK_DEVICES = {1: "cpu", 2: "cuda", 3: "cpu", 13: "cpu"}
+
 
 def tensor(
-    data: Any, *, dtype: DTypeLike | None = None, device: str = "cpu", requires_grad: bool = False
+    data: Any,
+    *,
+    dtype: DTypeLike | None = None,
+    device: str | None = None,
+    requires_grad: bool = False,
 ) -> Tensor:
     """A tensor with a copy of `data`.
 
@@ -29,7 +37,8 @@ def tensor(
     data : number, nested sequence of numbers, array or Tensor
     dtype : dtype, optional
         By default that of an array or Tensor; float32 for Python floats, int64 for integers.
-    device : str, default "cpu"
+    device : str, optional
+        By default that of a Tensor or device array, else ``"cpu"``.
     requires_grad : bool, default False
 
     Returns
@@ -37,14 +46,51 @@ def tensor(
     Tensor
         A leaf.
     """
+    found = _elsewhere(data)
+    if found is not None:
+        made = found.to(dtype or found.dtype, device or found.device, copy=True)
+        return made.requires_grad_() if requires_grad else made
     return _finish(np.array(_values(data, dtype), copy=True), device, requires_grad)
 
 
-def as_tensor(data: Any, dtype: DTypeLike | None = None, device: str = "cpu") -> Tensor:
-    """`data` as a tensor, sharing memory where that is possible; a Tensor of that dtype is returned as it is."""
-    if isinstance(data, Tensor):
-        return data if dtype is None or data.dtype == np.dtype(dtype) else data.to(dtype)
+def as_tensor(data: Any, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor:
+    """`data` as a tensor, sharing memory where that is possible; a Tensor of that dtype is returned as it is.
+
+    Anything with ``__cuda_array_interface__`` (arrays of PyCUDA, CuPy, Numba, PyTorch) is taken as it lies on
+    its device.
+    """
+    found = data if isinstance(data, Tensor) else _elsewhere(data)
+    if found is not None:
+        return found.to(dtype or found.dtype, device or found.device)
     return _finish(np.asarray(_values(data, dtype)), device, False)
+
+
+def from_dlpack(source: Any) -> Tensor:
+    """A tensor on the memory of an array of another library, on the device where that is.
+
+    Parameters
+    ----------
+    source : object with ``__dlpack__`` and ``__dlpack_device__``
+
+    Raises
+    ------
+    TypeError
+        `source` has none.
+    BufferError
+        It lies on a device that plugrad has no backend for, or cannot be shared.
+    """
+    if not hasattr(source, "__dlpack__") or not hasattr(source, "__dlpack_device__"):
+        raise TypeError(
+            f"from_dlpack() takes an array with __dlpack__, got {type(source).__name__}"
+        )
+    kind, number = source.__dlpack_device__()
+    device = DLPACK_DEVICES.get(int(kind))
+    if device is None:
+        raise BufferError(
+            f"from_dlpack(): the array lies on a device of DLPack's type {int(kind)} (number {number}); known are "
+            f"{', '.join(f'{code} ({name})' for code, name in DLPACK_DEVICES.items())}"
+        )
+    return Tensor(backend_named(device).from_dlpack(source))
 
 
 def from_numpy(array: np.ndarray) -> Tensor:
@@ -61,24 +107,36 @@ def from_numpy(array: np.ndarray) -> Tensor:
 
 
 def zeros(
-    *size: Any, dtype: DTypeLike | None = None, device: str = "cpu", requires_grad: bool = False
+    *size: Any,
+    dtype: DTypeLike | None = None,
+    device: str | None = None,
+    requires_grad: bool = False,
 ) -> Tensor:
     """A tensor of zeros of the given shape; float32 unless `dtype` says otherwise."""
-    return _finish(np.zeros(_shape(size), dtype or DEFAULT_DTYPE), device, requires_grad)
+    return _filled(_shape(size), dtype or DEFAULT_DTYPE, 0, device, requires_grad)
 
 
 def ones(
-    *size: Any, dtype: DTypeLike | None = None, device: str = "cpu", requires_grad: bool = False
+    *size: Any,
+    dtype: DTypeLike | None = None,
+    device: str | None = None,
+    requires_grad: bool = False,
 ) -> Tensor:
     """A tensor of ones of the given shape; float32 unless `dtype` says otherwise."""
-    return _finish(np.ones(_shape(size), dtype or DEFAULT_DTYPE), device, requires_grad)
+    return _filled(_shape(size), dtype or DEFAULT_DTYPE, 1, device, requires_grad)
 
 
 def empty(
-    *size: Any, dtype: DTypeLike | None = None, device: str = "cpu", requires_grad: bool = False
+    *size: Any,
+    dtype: DTypeLike | None = None,
+    device: str | None = None,
+    requires_grad: bool = False,
 ) -> Tensor:
     """A tensor of the given shape whose values are whatever the memory held."""
-    return _finish(np.empty(_shape(size), dtype or DEFAULT_DTYPE), device, requires_grad)
+    array = backend_named(device or "cpu").uninitialised(
+        _shape(size), np.dtype(dtype or DEFAULT_DTYPE)
+    )
+    return Tensor(array, requires_grad)
 
 
 def full(
@@ -86,49 +144,72 @@ def full(
     fill_value: Any,
     *,
     dtype: DTypeLike | None = None,
-    device: str = "cpu",
+    device: str | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
     """A tensor filled with one value; its dtype follows the value's kind unless given."""
     chosen = _values(fill_value, dtype)
-    return _finish(np.full(_shape((size,)), chosen, dtype=chosen.dtype), device, requires_grad)
+    return _filled(_shape((size,)), chosen.dtype, chosen, device, requires_grad)
 
 
 def zeros_like(
-    input: Tensor, *, dtype: DTypeLike | None = None, requires_grad: bool = False
+    input: Tensor,
+    *,
+    dtype: DTypeLike | None = None,
+    device: str | None = None,
+    requires_grad: bool = False,
 ) -> Tensor:
     """Zeros with the shape, dtype and device of `input`."""
-    return _finish(np.zeros(input.shape, dtype or input.dtype), input.device, requires_grad)
+    return _filled(input.shape, dtype or input.dtype, 0, device or input.device, requires_grad)
 
 
 def ones_like(
-    input: Tensor, *, dtype: DTypeLike | None = None, requires_grad: bool = False
+    input: Tensor,
+    *,
+    dtype: DTypeLike | None = None,
+    device: str | None = None,
+    requires_grad: bool = False,
 ) -> Tensor:
     """Ones with the shape, dtype and device of `input`."""
-    return _finish(np.ones(input.shape, dtype or input.dtype), input.device, requires_grad)
+    return _filled(input.shape, dtype or input.dtype, 1, device or input.device, requires_grad)
 
 
 def empty_like(
-    input: Tensor, *, dtype: DTypeLike | None = None, requires_grad: bool = False
+    input: Tensor,
+    *,
+    dtype: DTypeLike | None = None,
+    device: str | None = None,
+    requires_grad: bool = False,
 ) -> Tensor:
     """An uninitialised tensor with the shape, dtype and device of `input`."""
-    return _finish(np.empty(input.shape, dtype or input.dtype), input.device, requires_grad)
+    backend = backend_named(device or input.device)
+    return Tensor(backend.uninitialised(input.shape, np.dtype(dtype or input.dtype)), requires_grad)
 
 
 def full_like(
-    input: Tensor, fill_value: Any, *, dtype: DTypeLike | None = None, requires_grad: bool = False
+    input: Tensor,
+    fill_value: Any,
+    *,
+    dtype: DTypeLike | None = None,
+    device: str | None = None,
+    requires_grad: bool = False,
 ) -> Tensor:
     """`fill_value` everywhere, with the shape, dtype and device of `input`."""
-    return _finish(
-        np.full(input.shape, fill_value, dtype or input.dtype), input.device, requires_grad
+    return _filled(
+        input.shape, dtype or input.dtype, fill_value, device or input.device, requires_grad
     )
 
 
 def eye(
-    n: int, m: int | None = None, *, dtype: DTypeLike | None = None, requires_grad: bool = False
+    n: int,
+    m: int | None = None,
+    *,
+    dtype: DTypeLike | None = None,
+    device: str | None = None,
+    requires_grad: bool = False,
 ) -> Tensor:
     """Ones on the diagonal of an n × m matrix (n × n by default), zeros elsewhere."""
-    return _finish(np.eye(n, m, dtype=dtype or DEFAULT_DTYPE), "cpu", requires_grad)
+    return _finish(np.eye(n, m, dtype=dtype or DEFAULT_DTYPE), device, requires_grad)
 
 
 def arange(
@@ -137,6 +218,7 @@ def arange(
     step: float = 1,
     *,
     dtype: DTypeLike | None = None,
+    device: str | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
     """The numbers start, start + step, … below `end`; ``arange(end)`` starts at 0.
@@ -149,7 +231,7 @@ def arange(
         raise ValueError("arange(): step must not be 0")
     whole = all(isinstance(value, int) for value in (start, end, step))
     chosen = dtype or (np.dtype(np.int64) if whole else DEFAULT_DTYPE)
-    return _finish(np.arange(start, end, step).astype(chosen), "cpu", requires_grad)
+    return _finish(np.arange(start, end, step).astype(chosen), device, requires_grad)
 
 
 def linspace(
@@ -158,17 +240,18 @@ def linspace(
     steps: int,
     *,
     dtype: DTypeLike | None = None,
+    device: str | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
     """`steps` evenly spaced numbers from `start` to `end`, both included."""
     return _finish(
-        np.linspace(start, end, steps).astype(dtype or DEFAULT_DTYPE), "cpu", requires_grad
+        np.linspace(start, end, steps).astype(dtype or DEFAULT_DTYPE), device, requires_grad
     )
 
 
 def _values(data: Any, dtype: DTypeLike | None) -> np.ndarray:
     if isinstance(data, Tensor):
-        data = data.detach().numpy()
+        data = _host(data)
     if isinstance(data, (np.ndarray, np.generic)):
         return np.asarray(data, dtype)
     if isinstance(data, (list, tuple)):
@@ -193,10 +276,28 @@ def _values(data: Any, dtype: DTypeLike | None) -> np.ndarray:
     return values
 
 
+def _host(tensor: Tensor) -> np.ndarray:
+    """The values of a tensor of any device."""
+    return backend_named(tensor.device).to_numpy(tensor.array)
+
+
+def _elsewhere(data: Any) -> Tensor | None:
+    """What is not in host memory as a Tensor on the same memory; None for what is."""
+    if isinstance(data, Tensor):
+        return None if data.device == "cpu" else data.detach()
+    if isinstance(data, (np.ndarray, np.generic, int, float, complex, list, tuple)):
+        return None
+    if getattr(data, "__cuda_array_interface__", None) is None:
+        return None
+    from plugrad.backends.cuda.interface import imported
+
+    return Tensor(imported(data))
+
+
 def _plain(data: Any) -> Any:
     """Nested lists with Tensors in them as nested lists of arrays and numbers."""
     if isinstance(data, Tensor):
-        return data.detach().numpy()
+        return _host(data)
     return [_plain(item) for item in data] if isinstance(data, (list, tuple)) else data
 
 
@@ -215,7 +316,13 @@ def _shape(size: tuple[Any, ...]) -> tuple[int, ...]:
         raise TypeError(f"a shape consists of integers, got {size}") from None
 
 
-def _finish(array: np.ndarray, device: str, requires_grad: bool) -> Tensor:
-    if device != "cpu":
-        raise ValueError(f"tensors are created on 'cpu'; there is no backend for device {device!r}")
-    return Tensor(array, requires_grad)
+def _filled(
+    shape: tuple[int, ...], dtype: DTypeLike, value: Any, device: str | None, requires_grad: bool
+) -> Tensor:
+    return Tensor(
+        backend_named(device or "cpu").filled(shape, np.dtype(dtype), value), requires_grad
+    )
+
+
+def _finish(array: np.ndarray, device: str | None, requires_grad: bool) -> Tensor:
+    return Tensor(backend_named(device or "cpu").from_numpy(array), requires_grad)

@@ -1,4 +1,4 @@
-"""The ``plugrad`` command: list plugins and operators, check gradients, train on real data."""
+"""The ``plugrad`` command: list plugins and operators, check gradients, train on real data, look at the machine."""
 
 from __future__ import annotations
 

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from plugrad.cli.check import check
+from plugrad.cli.doctor import doctor
 from plugrad.cli.ops import ops
 from plugrad.cli.output import INTERRUPTED
 from plugrad.cli.plugins import plugins
@@ -56,7 +57,7 @@ def cli() -> None:
     """Automatic differentiation where every operator is a plugin that has proved its gradient."""
 
 
-for command in (plugins, ops, check, train):
+for command in (plugins, ops, check, train, doctor):
     cli.add_command(command)
 
 

@@ -25,7 +25,11 @@ STYLES = {"certified": "green", "verified": "green", "refused": "bold red"}
 @pattern_argument
 @json_option
 def ops(pattern: str | None, as_json: bool) -> None:
-    """List operators with signature, dtypes, devices, order of differentiation and status.
+    """List operators with signature, dtypes, kernels, order of differentiation and status on each device.
+
+    KERNELS tells how each device is served: on CUDA by an expression, a kernel, a composition of other operators, a view,
+    via the host, or by the formula itself. The status on CUDA is that of certificates, for the emulated device and for
+    hardware apart: passing on one is no proof for the other.
 
     PATTERN is a shell pattern such as 'ste::*', 'ste' (a whole namespace) or '*log*'. Nothing is
     verified by listing it: an operator is verified before its first call, or by 'plugrad check'.
@@ -35,14 +39,18 @@ def ops(pattern: str | None, as_json: bool) -> None:
     if as_json:
         write_json(found)
         return
-    rows = table("OPERATOR", "DTYPES", "DEVICES", "ORDER", "STATUS", "REMARKS")
+    rows = table(
+        "OPERATOR", "DTYPES", "KERNELS", "ORDER", "CPU", "CUDA EMULATED", "CUDA HARDWARE", "REMARKS"
+    )
     for one in found:
         rows.add_row(
             cell(one["signature"]),
             cell(_dtypes(one["dtypes"])),
-            cell(" ".join(one["devices"])),
+            cell(_kernels(one["kernels"])),
             cell(one["order"]),
             cell(one["status"], STYLES.get(one["status"], "")),
+            cell(one["cuda_emulated"], STYLES.get(one["cuda_emulated"].partition(" ")[0], "")),
+            cell(one["cuda_hardware"], STYLES.get(one["cuda_hardware"].partition(" ")[0], "")),
             cell(", ".join(one["remarks"])),
         )
     out = console()
@@ -75,10 +83,13 @@ def describe(operator: Any) -> dict[str, Any]:
         "distribution": operator.owner,
         "module": operator.module,
         "dtypes": dict(zip(schema.inputs, schema.dtypes)) if schema is not None else {},
-        "devices": devices(operator),
+        "devices": list(kernels(operator)),
+        "kernels": kernels(operator),
         "order": getattr(operator, "order", "any"),
         "status": status,
         "reason": reason,
+        "cuda_emulated": cuda_status(operator, "emulated"),
+        "cuda_hardware": cuda_status(operator, "hardware"),
         "elementwise": schema is not None and schema.elementwise,
         "nondifferentiable": operator.nondifferentiable,
         "surrogate": _name_of(getattr(operator, "surrogate", None)),
@@ -99,9 +110,47 @@ def signature(operator: Any) -> str:
         return "(...)"
 
 
-def devices(operator: Any) -> list[str]:
-    """The devices that the operator itself has a kernel for."""
-    return ["cpu", "cuda"] if getattr(operator, "cuda", None) is not None else ["cpu"]
+def kernels(operator: Any) -> dict[str, str]:
+    """Device to what serves it there, in a word, for each device that is served."""
+    if operator.kind != "operator":
+        return {"cpu": "composition", "cuda": "composition"}
+    found = {"cpu": "kernel" if operator.function is not _cpu_kernel(operator) else "function"}
+    if operator.cuda_kind:
+        found["cuda"] = operator.cuda_kind
+    found.update(dict.fromkeys(operator.offered_devices, "kernel of a plugin"))
+    return found
+
+
+def _cpu_kernel(operator: Any) -> Any:
+    return getattr(operator._kernel("cpu"), "function", None)
+
+
+def cuda_status(operator: Any, kind: str) -> str:
+    """On the "emulated" device or on "hardware", by certificates and by what happened in this process.
+
+    ``certified (sm_90)`` names where; ``verified``; ``refused``; ``no kernel``; ``not verified``.
+    """
+    from plugrad import registry
+
+    outcome = registry.verification(operator, "cuda")
+    here = outcome is not None and (outcome.device == "cuda (emulated)") == (kind == "emulated")
+    if outcome is not None and here and not outcome.passed:
+        return "refused"
+    if "cuda" not in kernels(operator):
+        return "no kernel"
+    found = registry.cuda_certificates(operator, kind)
+    if found:
+        places = sorted({word for one in found for word in _architectures(one.environment)})
+        return f"certified ({', '.join(places)})" if kind == "hardware" and places else "certified"
+    return "verified" if here else "not verified"
+
+
+def _architectures(environment: tuple[str, ...]) -> list[str]:
+    return [line.rpartition(" ")[2] for line in environment if line.startswith("device cuda ")]
+
+
+def _kernels(by_device: dict[str, str]) -> str:
+    return ", ".join(f"{device}: {how}" for device, how in by_device.items())
 
 
 def remarks(operator: Any) -> list[str]:
@@ -128,18 +177,18 @@ def remarks(operator: Any) -> list[str]:
     return found
 
 
-def status_of(operator: Any) -> tuple[str, str]:
-    """One of ``certified``, ``verified``, ``not verified``, ``refused``, and a reason or ``""``."""
+def status_of(operator: Any, device: str = "cpu") -> tuple[str, str]:
+    """On a device at hand: one of ``certified``, ``verified``, ``not verified``, ``refused``, and a reason or ``""``."""
     from plugrad import registry
 
-    outcome = registry.verification(operator)
+    outcome = registry.verification(operator, device)
     if outcome is not None and not outcome.passed:
         return "refused", str(outcome.report).partition("\n")[0]
-    if registry.certificate(operator) is not None:
+    if registry.certificate(operator, device) is not None:
         return "certified", ""
     if outcome is not None:
         return "verified", outcome.reason
-    return "not verified", registry.uncertifiable(operator)
+    return "not verified", registry.uncertifiable(operator, device)
 
 
 def _name_of(function: Any) -> str | None:

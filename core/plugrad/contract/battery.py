@@ -21,6 +21,7 @@ import numpy as np
 
 from plugrad.contract.checks import (
     declaration,
+    devices,
     dtypes,
     errors,
     forward,
@@ -39,6 +40,7 @@ from plugrad.contract.checks import (
 from plugrad.contract.report import CheckResult, Failure, Report
 from plugrad.contract.run import Run, crashed
 from plugrad.contract.targets import target_for
+from plugrad.registry import hardware
 
 __all__ = ["CHECKS", "check"]
 
@@ -60,6 +62,23 @@ CHECKS: list[tuple[str, Callable[[Run], Iterator[Failure]], tuple[str, ...] | No
     ("needs", needs.check, ()),
     ("linearity", linear.check, ()),
     ("second order", second.check, ()),
+    ("layout", layout.check, ()),
+    ("dtypes", dtypes.check, ()),
+    ("memory", memory.check, ()),
+]
+
+# On another device than the CPU, where the same operator has passed all of the above: what kernels can get wrong. That the
+# gradient is the derivative is known, so it is compared with the CPU's.
+DEVICE_CHECKS: list[tuple[str, Callable[[Run], Iterator[Failure]], tuple[str, ...] | None]] = [
+    ("kernel", devices.check_kernel, None),
+    ("samples", declaration.check_samples, None),
+    ("errors", devices.check_errors, ()),
+    ("devices", devices.check, ()),
+    ("unchanged", stability.check_unchanged, None),
+    ("determinism", stability.check_determinism, None),
+    ("kernels", kernels.check_backward, ()),
+    ("needs", needs.check, ()),
+    ("linearity", linear.check, ()),
     ("layout", layout.check, ()),
     ("dtypes", dtypes.check, ()),
     ("memory", memory.check, ()),
@@ -88,6 +107,8 @@ def check(
         ``surrogate(*arrays, at=arrays, **constants)``, whose derivative backward must equal, in place
         of the operator's own.
     device : str, default "cpu"
+        "cuda", or "cuda-emulated" for the emulated one: the battery for a device, which compares with the CPU. What it
+        is about must have passed on the CPU for that to mean anything.
     quick : bool, default True
         Whether to settle for what takes about 20 ms.
 
@@ -101,18 +122,22 @@ def check(
     TypeError
         `target` is nothing that can be checked.
     ValueError
-        `device` is not one that this battery can run on.
+        There is no such device.
+    RuntimeError
+        It is not available here; the message says why.
 
     Examples
     --------
     >>> report = plugrad.contract.check(plugrad.ops.exp)
     >>> assert report.passed, report
     """
-    if device != "cpu":
-        raise ValueError(f"the battery runs on device 'cpu', got {device!r}")
-    subject = target_for(target, samples, surrogate)
-    report = Report(subject.subject, device, source=_source(target))
-    run = Run(subject, quick)
+    device = hardware.activate(device)
+    if device not in ("cpu", "cuda"):
+        raise ValueError(f"the battery runs on 'cpu', 'cuda' and 'cuda-emulated', got {device!r}")
+    subject = target_for(target, samples, surrogate, device)
+    report = Report(subject.subject, hardware.label(device), source=_source(target))
+    reference = target_for(target, samples, surrogate) if device != "cpu" else None
+    run = Run(subject, quick, device, reference)
     start = perf_counter()
     with (
         subject.library.operators_callable(),
@@ -122,16 +147,20 @@ def check(
         subject.callable_unverified(),
     ):
         warnings.simplefilter("ignore", RuntimeWarning)
-        _run_checks(run, report)
+        _run_checks(run, report, CHECKS if device == "cpu" else DEVICE_CHECKS)
         # Before the block ends: operators met for the first time are verified there.
         report.seconds = perf_counter() - start
     report.samples = len(run.problems) + len(run.bad_calls)
     return report
 
 
-def _run_checks(run: Run, report: Report) -> None:
-    names = [name for name, _, _ in CHECKS]
-    for name, function, spoils in CHECKS:
+def _run_checks(
+    run: Run,
+    report: Report,
+    checks: list[tuple[str, Callable[[Run], Iterator[Failure]], tuple[str, ...] | None]],
+) -> None:
+    names = [name for name, _, _ in checks]
+    for name, function, spoils in checks:
         if name in report.skipped:
             report.checks.append(CheckResult(name, "skipped", 0.0))
             continue
@@ -144,6 +173,8 @@ def _run_checks(run: Run, report: Report) -> None:
                     break
         except Exception as error:
             found.append(crashed(name, error))
+        if found:
+            run.target.library.recover()
         report.failures += found
         status = "failed" if found else "passed"
         report.checks.append(CheckResult(name, status, perf_counter() - start))

@@ -36,6 +36,8 @@ class Recording:
 
     Attributes
     ----------
+    passed : list of tensors
+        All that the call was given.
     inputs : list of tensors
         Those that require grad, in the order of ``problem.active``.
     returned : list of tensors
@@ -46,9 +48,15 @@ class Recording:
     """
 
     def __init__(
-        self, problem: Problem, inputs: list[Any], returned: list[Any], outputs: list[Any]
+        self,
+        problem: Problem,
+        passed: list[Any],
+        inputs: list[Any],
+        returned: list[Any],
+        outputs: list[Any],
     ) -> None:
         self.problem = problem
+        self.passed = passed
         self.inputs = inputs
         self.returned = returned
         self.outputs = outputs
@@ -218,7 +226,7 @@ class Problem:
         if self.mutated:
             passed = [library.copy(t) if k in self.mutated else t for k, t in enumerate(tensors)]
         returned, outputs = self._call(passed)
-        return Recording(self, [tensors[k] for k in active], returned, outputs)
+        return Recording(self, tensors, [tensors[k] for k in active], returned, outputs)
 
     # ------------------------------------------------------------------------------- the baseline
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import zlib
 
 import numpy as np
@@ -11,7 +12,7 @@ from plugrad.contract.report import Failure
 from plugrad.contract.samples import Sample
 from plugrad.contract.targets import Target
 
-__all__ = ["Run", "crashed", "natural_scale", "peak"]
+__all__ = ["Run", "crashed", "is_no_fault", "natural_scale", "peak"]
 
 
 class Run:
@@ -30,16 +31,29 @@ class Run:
         Seeded from the operator's name.
     compared : set of str
         Names of the inputs whose derivative was compared somewhere.
+    device : str
+        Where the target runs.
+    reference : Target or None
+        The same on the CPU, where `target` runs on another device.
     """
 
-    def __init__(self, target: Target, quick: bool) -> None:
+    def __init__(
+        self, target: Target, quick: bool, device: str = "cpu", reference: Target | None = None
+    ) -> None:
         self.target = target
+        self.device = device
+        self.reference = reference
         self.quick = quick
         self.problems: list[Problem] = []
         self.bad_calls: list[Sample] = []
         self.rng = np.random.default_rng(zlib.crc32(target.subject.encode()) ^ 0x5EED)
         self.compared: set[str] = set()
         self._slopes: dict[tuple[str, str], float] = {}
+
+    @property
+    def where(self) -> str:
+        """The device as people write it."""
+        return self.device.upper()
 
     @property
     def differentiable(self) -> list[Problem]:
@@ -79,8 +93,30 @@ def peak(array: np.ndarray) -> float:
     return float(finite.max()) if finite.size else 0.0
 
 
+def is_no_fault(error: BaseException) -> bool:
+    """Whether an exception says nothing about the operator: no memory, no device, no compiler.
+
+    Such a one ends the battery; what was checked can be checked again later.
+    """
+    if isinstance(error, MemoryError):
+        return True
+    errors = sys.modules.get("plugrad.backends.cuda.errors")
+    if errors is None:
+        return False
+    uncompiled = isinstance(error, errors.CompileError) and not error.log
+    return uncompiled or isinstance(error, errors.NotAvailableError)
+
+
 def crashed(check: str, error: BaseException, sample: str = "", hint: str = "") -> Failure:
-    """The failure for an exception that nothing expected, with the place in the operator's own code."""
+    """The failure for an exception that nothing expected, with the place in the operator's own code.
+
+    Raises
+    ------
+    Exception
+        `error` itself, where it is not the operator's fault.
+    """
+    if is_no_fault(error):
+        raise error
     place = ""
     traceback = error.__traceback__
     while traceback is not None:

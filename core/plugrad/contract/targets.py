@@ -1,7 +1,6 @@
 """What can be checked: operators, composites and autograd Functions, seen through one interface.
 
 A `Target` says how the thing is called and what it declares; its `Library` makes tensors and runs backward.
-There are two libraries: plugrad's graph, and PyTorch's for ``torch.autograd.Function`` classes.
 """
 
 from __future__ import annotations
@@ -9,137 +8,15 @@ from __future__ import annotations
 import contextlib
 import inspect
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
-__all__ = ["Library", "PlugradLibrary", "Target", "TorchLibrary", "target_for"]
+from plugrad.contract.libraries import Library, PlugradLibrary, TorchLibrary
 
-Array = np.ndarray
-
-
-class Library(Protocol):
-    """What the checks need of a tensor library."""
-
-    name: str
-
-    def tensor(self, array: Array, requires_grad: bool = False) -> Any: ...
-
-    def array(self, tensor: Any) -> Array: ...
-
-    def is_tensor(self, value: Any) -> bool: ...
-
-    def recording(self, on: bool) -> contextlib.AbstractContextManager[Any]: ...
-
-    def operators_callable(self) -> contextlib.AbstractContextManager[Any]: ...
-
-    def copy(self, tensor: Any) -> Any: ...
-
-    def grad(
-        self,
-        outputs: list[Any],
-        inputs: list[Any],
-        seeds: list[Any],
-        create_graph: bool,
-        keep: bool,
-    ) -> Sequence[Any]: ...
-
-
-class PlugradLibrary:
-    """Tensors of plugrad's own graph."""
-
-    name = "plugrad"
-
-    def __init__(self) -> None:
-        from plugrad.graph import engine, grad_mode, roles
-        from plugrad.graph.tensor import Tensor
-
-        self._tensor = Tensor
-        self._engine = engine
-        self._grad_mode = grad_mode
-        self._roles = roles
-
-    def tensor(self, array: Array, requires_grad: bool = False) -> Any:
-        # Arithmetic on 0-d arrays gives NumPy scalars, which are no arrays.
-        return self._tensor(np.asarray(array), requires_grad)
-
-    def array(self, tensor: Any) -> Array:
-        return tensor.array
-
-    def is_tensor(self, value: Any) -> bool:
-        return isinstance(value, self._tensor)
-
-    def recording(self, on: bool) -> contextlib.AbstractContextManager[Any]:
-        return self._grad_mode.enable_grad() if on else self._grad_mode.no_grad()
-
-    def operators_callable(self) -> contextlib.AbstractContextManager[Any]:
-        """Operators met for the first time run now and are verified at the end of the block."""
-        from plugrad import registry
-
-        return registry.group()
-
-    def copy(self, tensor: Any) -> Any:
-        return self._roles.call("copy", tensor)
-
-    def grad(
-        self,
-        outputs: list[Any],
-        inputs: list[Any],
-        seeds: list[Any],
-        create_graph: bool,
-        keep: bool,
-    ) -> Sequence[Any]:
-        return self._engine.grad(
-            outputs, inputs, seeds, retain_graph=keep, create_graph=create_graph, allow_unused=True
-        )
-
-
-class TorchLibrary:
-    """Tensors of PyTorch, for checking a ``torch.autograd.Function``."""
-
-    name = "torch"
-
-    def __init__(self) -> None:
-        import torch
-
-        self._torch = torch
-
-    def tensor(self, array: Array, requires_grad: bool = False) -> Any:
-        if any(stride < 0 for stride in array.strides):
-            array = array.copy()  # PyTorch has no negative strides
-        return self._torch.from_numpy(np.asarray(array)).requires_grad_(requires_grad)
-
-    def array(self, tensor: Any) -> Array:
-        return tensor.detach().numpy()
-
-    def is_tensor(self, value: Any) -> bool:
-        return isinstance(value, self._torch.Tensor)
-
-    def recording(self, on: bool) -> contextlib.AbstractContextManager[Any]:
-        return self._torch.set_grad_enabled(on)
-
-    def operators_callable(self) -> contextlib.AbstractContextManager[Any]:
-        return contextlib.nullcontext()
-
-    def copy(self, tensor: Any) -> Any:
-        return tensor.clone()
-
-    def grad(
-        self,
-        outputs: list[Any],
-        inputs: list[Any],
-        seeds: list[Any],
-        create_graph: bool,
-        keep: bool,
-    ) -> Sequence[Any]:
-        return self._torch.autograd.grad(
-            outputs, inputs, seeds, retain_graph=keep, create_graph=create_graph, allow_unused=True
-        )
-
-
-# ------------------------------------------------------------------------------------------- targets
+__all__ = ["Target", "target_for"]
 
 
 @dataclass
@@ -199,8 +76,9 @@ class Target:
 
     @property
     def fused(self) -> bool:
-        """Whether an operator has a backward kernel beside its rule."""
-        return getattr(self.op, "rule_kernel", None) is not None
+        """Whether an operator has a backward kernel beside its rule, on the device where it runs."""
+        on_cpu = getattr(self.library, "device", "cpu") == "cpu"
+        return getattr(self.op, "rule_kernel" if on_cpu else "cuda_backward", None) is not None
 
     @property
     def short_name(self) -> str:
@@ -218,15 +96,19 @@ class Target:
 
         # Operators that the rule calls may be unverified too, and no battery starts in a backward.
         with registry.group():
-            state = getattr(self.op, "state", None)
-            if self.kind == "function" or state in (None, op_module.READY, op_module.VERIFYING):
+            if self.kind == "function" or getattr(self.op, "state", None) is None:
                 yield
                 return
-            self.op.state = op_module.READY
+            device = getattr(self.library, "device", "cpu")
+            before = {where: self.op.state_on(where) for where in ("cpu", device)}
+            lent = [s for s in before if before[s] not in (op_module.READY, op_module.VERIFYING)]
+            for where in lent:
+                self.op.set_state_on(where, op_module.READY)
             try:
                 yield
             finally:
-                self.op.state = state
+                for where in lent:
+                    self.op.set_state_on(where, before[where])
 
 
 def takes_keyword(function: Callable[..., Any], name: str) -> bool:
@@ -238,8 +120,17 @@ def takes_keyword(function: Callable[..., Any], name: str) -> bool:
     return name in parameters or any(p.kind is p.VAR_KEYWORD for p in parameters.values())
 
 
-def target_for(target: Any, samples: Any = None, surrogate: Any = None) -> Target:
+def target_for(
+    target: Any, samples: Any = None, surrogate: Any = None, device: str = "cpu"
+) -> Target:
     """The `Target` of an operator, a composite or an autograd Function class.
+
+    Parameters
+    ----------
+    target, samples, surrogate
+        As for `plugrad.contract.check`.
+    device : str
+        Where its tensors are: "cpu" or "cuda".
 
     Raises
     ------
@@ -249,15 +140,25 @@ def target_for(target: Any, samples: Any = None, surrogate: Any = None) -> Targe
     if inspect.isclass(target) and all(
         callable(getattr(target, name, None)) for name in ("apply", "forward", "backward")
     ):
-        return _function_target(target, samples, surrogate)
-    if hasattr(target, "schema") and hasattr(target, "function"):
-        return _operator_target(target, samples, surrogate)
-    if callable(target) and hasattr(target, "sampler") and hasattr(target, "name"):
-        return _composite_target(target, samples, surrogate)
-    raise TypeError(
-        "contract.check takes an operator, a composite or an autograd.Function class, "
-        f"got {target!r:.80} of type {type(target).__name__}"
-    )
+        made = _function_target(target, samples, surrogate)
+    elif hasattr(target, "schema") and hasattr(target, "function"):
+        made = _operator_target(target, samples, surrogate)
+    elif callable(target) and hasattr(target, "sampler") and hasattr(target, "name"):
+        made = _composite_target(target, samples, surrogate)
+    else:
+        raise TypeError(
+            "contract.check takes an operator, a composite or an autograd.Function class, "
+            f"got {target!r:.80} of type {type(target).__name__}"
+        )
+    if device != "cpu":
+        if made.library.name != "plugrad":
+            raise TypeError(
+                f"{made.subject} is of {made.library.name}, whose tensors are checked on 'cpu'"
+            )
+        from plugrad.contract.on_device import DeviceLibrary
+
+        made.library = DeviceLibrary()
+    return made
 
 
 def _operator_target(op: Any, samples: Any, surrogate: Any) -> Target:

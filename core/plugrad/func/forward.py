@@ -40,7 +40,7 @@ def jvp(
     TypeError
         A primal or the result is no tree of Tensors.
     RuntimeError
-        Primals and tangents differ in form, shape or dtype.
+        Primals and tangents differ in form, shape, dtype or device.
 
     Examples
     --------
@@ -62,6 +62,10 @@ def jvp(
         if v.shape != x.shape or v.dtype != x.dtype:
             raise RuntimeError(
                 f"jvp(): a tangent has shape {v.shape} and dtype {v.dtype}, its primal {x.shape} and {x.dtype}"
+            )
+        if v.device != x.device:
+            raise RuntimeError(
+                f"jvp(): a tangent is on device {v.device!r}, its primal on {x.device!r}"
             )
     out, aux, found, inside = _pushed(
         "jvp", lambda moved: function(*rebuild(primals, moved)), leaves, vectors, has_aux

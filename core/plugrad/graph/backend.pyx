@@ -13,6 +13,8 @@ from cpython.object cimport PyObject
 
 cdef dict array_types = {}
 cdef list _backends = []
+cdef object _find_named = None
+cdef object _find_of_type = None
 
 
 @cython.no_gc_clear  # never part of a cycle, and read while what refers to it is deallocated
@@ -206,8 +208,45 @@ cdef class Backend:
         is what a literal of these values would get, so that it need not be shown."""
         raise NotImplementedError(f"backend {self.name!r} does not print arrays")
 
+    # What crosses to other libraries and devices; Python methods, too.
+
     def to_numpy(self, array):
+        """The values as a NumPy array; a copy unless the array is in host memory already."""
         raise NotImplementedError(f"backend {self.name!r} cannot bring an array to NumPy")
+
+    def from_numpy(self, array):
+        """An array of this backend with the values of a NumPy array, which may be kept."""
+        raise NotImplementedError(f"backend {self.name!r} takes no NumPy arrays")
+
+    def as_numpy(self, array):
+        """A NumPy array on the same memory."""
+        raise TypeError(
+            f"a tensor on device {self.name!r} has no memory that NumPy can see; tensor.cpu() copies it to the host"
+        )
+
+    def filled(self, tuple shape, dtype, value):
+        """A new array with one value everywhere."""
+        return self.full(self.describe(shape, dtype), value)
+
+    def uninitialised(self, tuple shape, dtype):
+        """A new array with any values."""
+        return self.filled(shape, dtype, 0)
+
+    def cuda_array_interface(self, array):
+        """What the array is to libraries that work on CUDA memory."""
+        raise AttributeError(f"a tensor on device {self.name!r} has no __cuda_array_interface__")
+
+    def to_dlpack(self, array, dict wishes):
+        """A DLPack capsule on the array; `wishes` are the arguments of ``__dlpack__``."""
+        raise BufferError(f"backend {self.name!r} exports no arrays")
+
+    def from_dlpack(self, source):
+        """An array on the memory of something with ``__dlpack__``."""
+        raise BufferError(f"backend {self.name!r} imports no arrays")
+
+    def dlpack_device(self):
+        """(device type, device number), as DLPack counts them."""
+        raise BufferError(f"backend {self.name!r} exports no arrays")
 
 
 cdef Backend backend_of(object array):
@@ -218,6 +257,8 @@ cdef Backend backend_of(object array):
             found = array_types.get(base)
             if found is not None:
                 break
+        if found is None and _find_of_type is not None:
+            found = _find_of_type(type(array))
     return <Backend>found
 
 
@@ -226,8 +267,22 @@ def register_array_type(type array_type, Backend backend):
     array_types[array_type] = backend
 
 
+def set_finder(named, of_type):
+    """Install what is asked for backends that are made when they are first used.
+
+    Parameters
+    ----------
+    named : callable
+        ``named(device)`` gives the backend of a device that no backend is named for, or None.
+    of_type : callable
+        ``of_type(array_type)`` gives that of a type of arrays that none claims, or None.
+    """
+    global _find_named, _find_of_type
+    _find_named, _find_of_type = named, of_type
+
+
 def backend_named(str name):
-    """The backend of a device name.
+    """The backend of a device name; it is made if this is its first use.
 
     Raises
     ------
@@ -237,6 +292,9 @@ def backend_named(str name):
     for backend in _backends:
         if backend.name == name:
             return backend
+    found = None if _find_named is None else _find_named(name)
+    if found is not None:
+        return found
     known = ", ".join(repr(backend.name) for backend in _backends) or "none"
     raise ValueError(f"no backend is named {name!r}; known: {known}")
 

@@ -7,12 +7,22 @@ from typing import Any
 from plugrad.graph import roles
 from plugrad.graph.backend import backend_named
 from plugrad.graph.tensor import Tensor
+from plugrad.graph.transfer import transfer
 
 
 def to(
-    tensor: Tensor, *args: Any, dtype: Any = None, device: str | None = None, copy: bool = False
+    tensor: Tensor,
+    *args: Any,
+    dtype: Any = None,
+    device: str | None = None,
+    non_blocking: bool = False,
+    copy: bool = False,
 ) -> Tensor:
-    """`tensor` with another dtype or on another device; itself if nothing changes."""
+    """`tensor` with another dtype or on another device; itself if nothing changes.
+
+    A dtype is changed before the device. `non_blocking` is accepted as PyTorch has it; a copy to or
+    from a device is waited for in any case.
+    """
     named = backend_named(tensor.device).dtype_named
     for arg in args:
         if isinstance(arg, Tensor):
@@ -21,11 +31,10 @@ def to(
             device = arg
         else:
             dtype = arg
-    if device is not None and device != tensor.device:
-        raise ValueError(f"to(): there is no way from device {tensor.device!r} to {device!r}")
     wanted = tensor.dtype if dtype is None else named(dtype)
     if wanted is None:
         raise TypeError(f"to(): {dtype!r} is neither a dtype, a device nor a Tensor")
-    if wanted != tensor.dtype:
-        return roles.call("cast", tensor, dtype=wanted)
-    return roles.call("copy", tensor) if copy else tensor
+    out = tensor if wanted == tensor.dtype else roles.call("cast", tensor, dtype=wanted)
+    if device is not None:
+        out = transfer(out, device)
+    return roles.call("copy", tensor) if copy and out is tensor else out

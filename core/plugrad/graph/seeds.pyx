@@ -49,6 +49,8 @@ cdef Tensor one_seed(Tensor root, object given, str where):
         raise RuntimeError(
             f"{where}: the gradient has shape {seed.meta.shape}, the tensor has {root.meta.shape}"
         )
+    if seed.meta.backend is not root.meta.backend:
+        raise RuntimeError(f"{where}: the gradient is on {seed.device!r}, the tensor on {root.device!r}")
     if seed.meta.dtype != root.meta.dtype:
         seed = target_of(CAST)(seed, dtype=root.meta.dtype)
     seed.meta = root.meta  # equal; later comparisons are of pointers

@@ -103,6 +103,10 @@ cdef class Tensor:
         return self.meta.backend.name
 
     @property
+    def is_cuda(self):
+        return self.meta.backend.name == "cuda"
+
+    @property
     def is_leaf(self):
         fresh(self)
         return self.fn is None or self.fn.is_leaf
@@ -179,6 +183,10 @@ cdef class Tensor:
                     f"grad must have the tensor's shape {self.meta.shape} and dtype {self.meta.dtype}, "
                     f"got {given.meta.shape} and {given.meta.dtype}"
                 )
+            if given.meta.backend is not self.meta.backend:
+                raise RuntimeError(
+                    f"grad must be on the tensor's device {self.device!r}, got {given.device!r}"
+                )
             if given is self:
                 raise RuntimeError("a tensor cannot be its own gradient")
         self._grad = value
@@ -231,13 +239,15 @@ cdef class Tensor:
         ------
         RuntimeError
             The tensor requires grad: changes and uses of the array would escape the graph.
+        TypeError
+            The tensor is not in host memory; ``cpu()`` copies it there.
         """
         fresh(self)
         if self.needs_grad:
             raise RuntimeError(
                 "numpy() on a tensor that requires grad would leave the graph; use detach().numpy()"
             )
-        return self.meta.backend.to_numpy(self._array)
+        return self.meta.backend.as_numpy(self._array)
 
     def __array__(self, dtype=None, copy=None):
         array = self.numpy()
@@ -249,6 +259,22 @@ cdef class Tensor:
 
     def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
         return roles.array_ufunc(ufunc, method, inputs, kwargs)
+
+    @property
+    def __cuda_array_interface__(self):
+        found = self.meta.backend.cuda_array_interface(self._array)
+        outside(self, "__cuda_array_interface__")
+        return found
+
+    def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
+        outside(self, "__dlpack__()")
+        wishes = {"stream": stream, "max_version": max_version, "dl_device": dl_device, "copy": copy}
+        return self.meta.backend.to_dlpack(
+            self._array, {name: wish for name, wish in wishes.items() if wish is not None}
+        )
+
+    def __dlpack_device__(self):
+        return self.meta.backend.dlpack_device()
 
     def item(self):
         """The value of a tensor with one element as a Python number.
@@ -373,8 +399,21 @@ cdef class Tensor:
         return self.to("bool")
 
     def cpu(self):
-        """The tensor in host memory; itself if it is there."""
+        """The tensor in host memory; itself if it is there. Gradients return to the device they came from."""
         return self.to("cpu")
+
+    def cuda(self, device=None, non_blocking=False):
+        """The tensor in the memory of a CUDA device; itself if it is there.
+
+        `device` is a name or a number; `non_blocking` is accepted as PyTorch has it.
+
+        Raises
+        ------
+        RuntimeError
+            No CUDA device can be used; the message says what is missing.
+        """
+        name = "cuda" if device is None else device if isinstance(device, str) else f"cuda:{device}"
+        return self.to(name)
 
     # ---- in place ----
 
@@ -645,6 +684,16 @@ cdef object together(object item):
     from plugrad.graph.inplace import mark_together
 
     return mark_together((item,))[0]
+
+
+cdef int outside(Tensor tensor, str what) except -1:
+    """Refuse to hand the memory of a tensor that requires grad to another library."""
+    fresh(tensor)
+    if tensor.needs_grad:
+        raise RuntimeError(
+            f"{what} of a tensor that requires grad would leave the graph; use detach() first"
+        )
+    return 0
 
 
 cdef inline int fresh(Tensor tensor) except -1:

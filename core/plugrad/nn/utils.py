@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Iterable
 
 import numpy as np
 
+from plugrad.graph.backend import backend_named
 from plugrad.graph.inplace import increment_version
 from plugrad.graph.tensor import Tensor
+from plugrad.optim.kernels import kernels_for
 
 __all__ = ["clip_grad_norm_", "clip_grad_value_", "get_total_norm"]
 
@@ -48,13 +51,13 @@ def clip_grad_norm_(
         See `error_if_nonfinite`.
     """
     grads = _grads_of(parameters)
-    norm = _total_norm([grad.array for grad in grads], float(norm_type))
+    norm = _total_norm(grads, float(norm_type))
     if error_if_nonfinite:
         _require_finite(norm, norm_type)
     factor = float(max_norm) / (norm + 1e-6)
     if not factor >= 1.0:  # NaN is not
         for grad in grads:
-            _multiply(grad.array, factor)
+            kernels_for(grad.device).multiply(grad.array, factor)
             increment_version(grad)
     return _as_tensor(norm, grads)
 
@@ -65,7 +68,7 @@ def clip_grad_value_(
     """Move every element of the gradients into ``[-clip_value, clip_value]``, in place."""
     bound = float(clip_value)
     for grad in _grads_of(parameters):
-        np.clip(grad.array, -bound, bound, out=grad.array)
+        kernels_for(grad.device).clamp(grad.array, bound)
         increment_version(grad)
 
 
@@ -83,7 +86,7 @@ def get_total_norm(
         It is inf or NaN and `error_if_nonfinite` is set.
     """
     given = [tensors] if isinstance(tensors, Tensor) else list(tensors)
-    norm = _total_norm([tensor.array for tensor in given], float(norm_type))
+    norm = _total_norm(given, float(norm_type))
     if error_if_nonfinite:
         _require_finite(norm, norm_type)
     return _as_tensor(norm, given)
@@ -95,9 +98,11 @@ def _grads_of(parameters: Tensor | Iterable[Tensor]) -> list[Tensor]:
 
 
 def _as_tensor(norm: float, tensors: list[Tensor]) -> Tensor:
+    """The norm as a tensor, on the device of the first of those it is the norm of."""
     dtype = np.result_type(*(t.dtype for t in tensors)) if tensors else np.dtype(np.float32)
     with np.errstate(over="ignore"):
-        return Tensor(np.asarray(norm, np.finfo(dtype).dtype))
+        found = np.asarray(norm, np.finfo(dtype).dtype)
+    return Tensor(backend_named(tensors[0].device if tensors else "cpu").from_numpy(found))
 
 
 def _require_finite(norm: float, norm_type: float) -> None:
@@ -108,29 +113,10 @@ def _require_finite(norm: float, norm_type: float) -> None:
         )
 
 
-def _total_norm(arrays: list[np.ndarray], p: float) -> float:
-    """The p-norm of all elements; float64 holds it even where the dtype of the arrays does not."""
-    norms = np.array([_norm(array, p) for array in arrays])
-    return _norm(norms, p) if norms.size else 0.0
-
-
-def _norm(array: np.ndarray, p: float) -> float:
-    with np.errstate(all="ignore"):
-        if p == 2 and array.dtype in (np.float64, np.float32):
-            found = float(np.linalg.norm(array.ravel(), p))
-            # Squares that neither overflowed nor vanished: that was it.
-            if 1e-15 < found < 1e15:
-                return found
-        size = np.abs(array)
-        top = float(size.max(initial=0.0))
-        if p == math.inf or not math.isfinite(top) or top == 0:
-            return top
-        return top * float(np.linalg.norm((size / top).ravel().astype(np.float64), p))
-
-
-def _multiply(array: np.ndarray, factor: float) -> None:
-    with np.errstate(all="ignore"):
-        if array.dtype.kind == "f" and 0 < factor < 1e-30:  # the dtype may hold no such number
-            np.multiply(array, factor, out=array, dtype=np.float64, casting="same_kind")
-        else:
-            array *= factor
+def _total_norm(tensors: list[Tensor], p: float) -> float:
+    """The p-norm of all elements; float64 holds it even where the dtype of the tensors does not."""
+    arrays = defaultdict(list)
+    for tensor in tensors:
+        arrays[tensor.device].append(tensor.array)
+    norms = [norm for device, own in arrays.items() for norm in kernels_for(device).norms(own, p)]
+    return kernels_for("cpu").norms([np.array(norms)], p)[0] if norms else 0.0

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from plugrad.graph.tensor import Tensor
-from plugrad.optim.optimizer import Optimizer, Parameters, blocks, refuse, require
+from plugrad.optim.kernels import kernels_for
+from plugrad.optim.optimizer import Optimizer, Parameters, refuse, require
 
 
 class Adam(Optimizer):
@@ -85,41 +84,29 @@ class Adam(Optimizer):
     def update(
         self, parameter: Tensor, grad: Tensor, state: dict[str, Any], group: dict[str, Any]
     ) -> None:
+        kernels = kernels_for(parameter.device)
         if not state:
             names = ("exp_avg", "exp_avg_sq", *(("max_exp_avg_sq",) if group["amsgrad"] else ()))
             state["step"] = 0
-            state.update({name: Tensor(np.zeros_like(parameter.array)) for name in names})
+            state.update({name: Tensor(kernels.zeros_like(parameter.array)) for name in names})
         state["step"] += 1
-        lr, eps, (beta1, beta2) = float(group["lr"]), group["eps"], group["betas"]
-        # Both means start at zero; these undo the bias that this gives them.
-        rate = lr / (1.0 - beta1 ** state["step"])
-        root = (1.0 - beta2 ** state["step"]) ** 0.5
-        decay = group["weight_decay"]
-        arrays = [state["exp_avg"].array, state["exp_avg_sq"].array]
-        if group["amsgrad"]:
-            arrays.append(state["max_exp_avg_sq"].array)
-        for p, g, mean, square, *greatest in blocks(parameter.array, grad.array, *arrays):
-            if group["maximize"]:
-                g = -g
-            if decay and group["decoupled_weight_decay"]:
-                p *= 1.0 - lr * decay
-            elif decay:
-                g = g + decay * p
-            work = np.subtract(g, mean)
-            work *= 1.0 - beta1
-            mean += work
-            square *= beta2
-            np.multiply(g, g, out=work)
-            work *= 1.0 - beta2
-            square += work
-            for most in greatest:
-                square = np.maximum(most, square, out=most)
-            np.sqrt(square, out=work)
-            work /= root
-            work += eps
-            np.divide(mean, work, out=work)
-            work *= rate
-            p -= work
+        lr, betas, decay = float(group["lr"]), group["betas"], group["weight_decay"]
+        decoupled = group["decoupled_weight_decay"]
+        kernels.adam(
+            parameter.array,
+            grad.array,
+            state["exp_avg"].array,
+            state["exp_avg_sq"].array,
+            state["max_exp_avg_sq"].array if group["amsgrad"] else None,
+            # Both means start at zero; these undo the bias that this gives them.
+            rate=lr / (1.0 - betas[0] ** state["step"]),
+            root=(1.0 - betas[1] ** state["step"]) ** 0.5,
+            eps=group["eps"],
+            betas=betas,
+            decay=0.0 if decoupled else decay,
+            shrink=1.0 - lr * decay if decoupled else 1.0,
+            maximize=group["maximize"],
+        )
 
 
 class AdamW(Adam):

@@ -158,7 +158,7 @@ class Optimizer:
         return {"state": state, "param_groups": groups}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take over what `state_dict` gave, copied; floating state takes the dtype of its parameter.
+        """Take over what `state_dict` gave, copied; state goes to the device of its parameter, and takes its dtype if floating.
 
         Raises
         ------
@@ -194,12 +194,12 @@ class Optimizer:
 
 
 def _taken_over(name: str, value: Any, p: Tensor) -> Any:
-    """A copy of saved state, fit for a parameter. A count of steps may come as a tensor, as PyTorch keeps it."""
+    """A copy of saved state, where its parameter is and fit for it. A count of steps may come as a tensor, as PyTorch keeps it."""
     if name == "step":
         return int(value)
     if isinstance(value, Tensor):
         dtype = p.dtype if value.is_floating_point() else value.dtype
-        return Tensor(np.array(value.array, dtype=dtype))
+        return value.detach().to(dtype=dtype, device=p.device, copy=True)
     return deepcopy(value)
 
 
@@ -217,22 +217,3 @@ def refuse(**flags: Any) -> None:
     for name, value in flags.items():
         if value:
             raise NotImplementedError(f"{name}={value!r} is not offered")
-
-
-BLOCK = 16384
-
-
-def blocks(*arrays: np.ndarray) -> Iterator[list[np.ndarray]]:
-    """The same pieces of arrays of one shape, small enough for several passes to stay in the cache."""
-    if all(a.flags.c_contiguous for a in arrays):
-        flat = [a.reshape(-1) for a in arrays]
-    elif all(a.flags.f_contiguous for a in arrays):
-        flat = [a.T.reshape(-1) for a in arrays]
-    else:
-        yield list(arrays)
-        return
-    if flat[0].size <= BLOCK:
-        yield flat
-        return
-    for start in range(0, flat[0].size, BLOCK):
-        yield [a[start : start + BLOCK] for a in flat]

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from plugrad.graph.tensor import Tensor
-from plugrad.optim.optimizer import Optimizer, Parameters, blocks, refuse, require
+from plugrad.optim.kernels import kernels_for
+from plugrad.optim.optimizer import Optimizer, Parameters, refuse, require
 
 
 class SGD(Optimizer):
@@ -80,23 +79,22 @@ class SGD(Optimizer):
     def update(
         self, parameter: Tensor, grad: Tensor, state: dict[str, Any], group: dict[str, Any]
     ) -> None:
-        momentum, decay = group["momentum"], group["weight_decay"]
-        sign, first, arrays = (-1.0 if group["maximize"] else 1.0), False, []
+        kernels, momentum = kernels_for(parameter.device), group["momentum"]
+        buffer, fresh = None, 1.0
         if momentum:
-            first = state.get("momentum_buffer") is None
-            if first:
-                state["momentum_buffer"] = Tensor(np.zeros_like(parameter.array))
-            arrays = [state["momentum_buffer"].array]
-        for p, g, *buffers in blocks(parameter.array, grad.array, *arrays):
-            if sign < 0:
-                g = -g
-            if decay:
-                g = g + decay * p
-            for buffer in buffers:
-                if first:
-                    buffer += g
-                else:
-                    buffer *= momentum
-                    buffer += (1.0 - group["dampening"]) * g
-                g = g + momentum * buffer if group["nesterov"] else buffer
-            p -= float(group["lr"]) * g
+            if state.get("momentum_buffer") is None:
+                state["momentum_buffer"] = Tensor(kernels.zeros_like(parameter.array))
+            else:
+                fresh = 1.0 - group["dampening"]
+            buffer = state["momentum_buffer"].array
+        kernels.sgd(
+            parameter.array,
+            grad.array,
+            buffer,
+            rate=float(group["lr"]),
+            momentum=momentum,
+            fresh=fresh,
+            decay=group["weight_decay"],
+            nesterov=group["nesterov"],
+            maximize=group["maximize"],
+        )

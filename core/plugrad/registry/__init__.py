@@ -10,9 +10,11 @@ from contextlib import AbstractContextManager
 from typing import Any, TypeAlias, TypeVar, cast
 
 from plugrad.graph import roles as _roles
+from plugrad.registry import hardware
 from plugrad.registry import notebook as _notebook
 from plugrad.registry.certificates import Certificate, Certificates
 from plugrad.registry.composite import Composite, composite
+from plugrad.registry.cuda import on_tensors, via_host
 from plugrad.registry.declaration import operator
 from plugrad.registry.declared import Declared
 from plugrad.registry.errors import (
@@ -49,14 +51,18 @@ __all__ = [
     "Schema",
     "UnknownOperator",
     "Verification",
+    "activate",
     "backends",
     "certificate",
     "composite",
+    "cuda_certificates",
     "elementwise",
     "get",
     "group",
     "hookimpl",
+    "label",
     "listen",
+    "on_tensors",
     "operator",
     "operators",
     "ops",
@@ -66,6 +72,7 @@ __all__ = [
     "uncertifiable",
     "verification",
     "verify",
+    "via_host",
 ]
 
 _loader = Loader(methods=True)
@@ -136,12 +143,14 @@ def backends() -> dict[str, Backend]:
     return dict(_loader.table.backends)
 
 
-def verify(op: Declared, *, fresh: bool = False) -> None:
-    """Make an operator callable: by its certificate or, failing that, by its battery.
+def verify(op: Declared, *, device: str = "cpu", fresh: bool = False) -> None:
+    """Make an operator callable on a device: by its certificate or, failing that, by its battery.
 
     Parameters
     ----------
     op : Operator or Composite
+    device : str, default "cpu"
+        As in ``tensor.device``; on another one than the CPU it must have passed on the CPU, too.
     fresh : bool, default False
         Run the battery whatever happened before.
 
@@ -149,13 +158,15 @@ def verify(op: Declared, *, fresh: bool = False) -> None:
     ------
     OperatorRefused
         It did not pass, now or before; the message is the report.
+    NotImplementedError
+        It has no kernel for the device.
     """
-    _verifier.verify(cast("AnyOperator", op), fresh=fresh)
+    _verifier.verify(cast("AnyOperator", op), device=device, fresh=fresh)
 
 
-def verification(op: AnyOperator) -> Verification | None:
-    """How an operator was verified in this process; None if it was not yet."""
-    return _verifier.verification(op)
+def verification(op: AnyOperator, device: str = "cpu") -> Verification | None:
+    """How an operator was verified on a device in this process; None if it was not yet."""
+    return _verifier.verification(op, device)
 
 
 def group() -> AbstractContextManager[None]:
@@ -175,6 +186,27 @@ def certificate(op: AnyOperator, device: str = "cpu") -> Certificate | None:
 def uncertifiable(op: AnyOperator, device: str = "cpu") -> str:
     """Why no certificate can be kept for an operator by itself; "" if one can."""
     return _certificates.key(op, device).reason
+
+
+def cuda_certificates(op: AnyOperator, kind: str) -> list[Certificate]:
+    """The certificates for CUDA that fit the code of an operator as it is now; no device is needed.
+
+    Parameters
+    ----------
+    op : Operator or Composite
+    kind : {"hardware", "emulated"}
+    """
+    return _certificates.seen(op, kind)
+
+
+def activate(device: str) -> str:
+    """Make a device available by its name ("cuda", "cuda-emulated"); returns what tensors on it call it."""
+    return hardware.activate(device)
+
+
+def label(device: str) -> str:
+    """What reports call a device: "cpu", "cuda", "cuda (emulated)"."""
+    return hardware.label(device)
 
 
 def register(op: T) -> T:

@@ -1,13 +1,15 @@
 """Certificates: that an operator passed its battery, kept between processes.
 
-(a) A certificate is about one operator on one device. Its key hashes all that the outcome can
+(a) A certificate is about one operator on one device; on CUDA, about hardware or the emulated device, never both. Its key hashes all that the outcome can
     depend on: the code of plugrad, of the operator's distribution and of those that offer it a
     kernel, the versions of what its distribution requires, the declaration, and the environment.
 (b) It lists the operators that were called during the battery, with their keys then: their keys
     must be the same now.
 (c) Where something cannot be hashed there is no key, and a reason why; such an operator is
     verified once per process.
-(d) One file per key, written under another name and renamed. A folder that cannot be written to
+(d) Whether an operator passed on a device that is not at hand can be told too: by the part of the key that does
+    not depend on where it ran, which a certificate keeps for itself and for what it calls (`seen`).
+(e) One file per key, written under another name and renamed. A folder that cannot be written to
     means memory only; a file that makes no sense is as good as none. A wheel may ship certificates
     in the folder `certificates` of its package. A certificate saves time; it is no signature.
 """
@@ -18,9 +20,10 @@ import hashlib
 import json
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from plugrad.registry.files import certificate_folder, write_atomically
+from plugrad.registry.hardware import environment_of, kind_of
 
 if TYPE_CHECKING:
     from plugrad.registry.loader import Loader
@@ -28,7 +31,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Certificate", "Certificates"]
 
-_FORMAT = "plugrad certificate 1"
+_FORMAT = "plugrad certificate 2"
+_UNREADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError)
 
 
 @dataclass(frozen=True)
@@ -45,7 +49,11 @@ class Certificate:
     seconds : float
         How long the battery took.
     environment : tuple of str
-        For people who read the file: Python, NumPy, SIMD level and platform.
+        For people who read the file: Python, NumPy, SIMD level and platform; on CUDA architecture, driver and compiler.
+    kind : str
+        "cpu", "hardware" or "emulated".
+    codes : dict
+        Name to the part of the key that does not depend on the environment, of the operator and of those called.
     origin : {"battery", "stored", "shipped"}
         Where this object came from: this process, the user's folder, or the plugin's package.
     """
@@ -56,6 +64,8 @@ class Certificate:
     calls: dict[str, str] = field(default_factory=dict)
     seconds: float = 0.0
     environment: tuple[str, ...] = ()
+    kind: str = "cpu"
+    codes: dict[str, str] = field(default_factory=dict)
     origin: str = "battery"
 
 
@@ -65,6 +75,7 @@ class Key:
 
     value: str = ""
     reason: str = ""
+    code: str = ""  # the part that does not depend on the environment
 
 
 class Certificates:
@@ -81,6 +92,8 @@ class Certificates:
         self._memory: dict[str, Certificate] = {}
         self._keys: dict[tuple[str, str], tuple[AnyOperator, Key]] = {}
         self._digests: dict[str, Key] = {}
+        self._codes: dict[tuple[str, str], tuple[AnyOperator, Key]] = {}
+        self._folders_read: dict[Path, tuple[int, dict[str, list[Certificate]]]] = {}
 
     # ---- keys --------------------------------------------------------------------------------
 
@@ -94,12 +107,26 @@ class Certificates:
 
     def forget(self, operator: AnyOperator) -> None:
         """A kernel of the operator came or went: it has another key."""
-        for name, device in list(self._keys):
-            if name == operator.name:
-                del self._keys[name, device]
+        for known in (self._keys, self._codes):
+            for name, device in list(known):
+                if name == operator.name:
+                    del known[name, device]
 
     def _compute(self, operator: AnyOperator, device: str) -> Key:
         from plugrad.registry import digest
+
+        environment = [*digest.environment(), *environment_of(device)]
+        code = self.code(operator, device)
+        return Key(_hash([code.code, *environment]), code=code.code) if code.code else code
+
+    def code(self, operator: AnyOperator, device: str) -> Key:
+        """The part of an operator's key that does not depend on where it runs, or why there is none."""
+        known = self._codes.get((operator.name, device))
+        if known is None or known[0] is not operator:
+            known = self._codes[operator.name, device] = operator, self._code(operator, device)
+        return known[1]
+
+    def _code(self, operator: AnyOperator, device: str) -> Key:
         from plugrad.registry.fingerprint import Opaque, of_function, of_operator
         from plugrad.registry.metadata import DISTRIBUTION
 
@@ -108,7 +135,7 @@ class Certificates:
                 reason=f"it belongs to no distribution (it was registered by hand in the module "
                 f"{operator.module}), so what its code is cannot be told from a digest"
             )
-        parts = [_FORMAT, device, *digest.environment()]
+        parts = [_FORMAT, device]
         kernels = [k for k in self._loader.table.kernels_of(operator.name) if k.device == device]
         owners = [DISTRIBUTION, operator.owner, *sorted(k.plugin.distribution for k in kernels)]
         for owner in owners:
@@ -121,7 +148,7 @@ class Certificates:
             parts += [of_function(k.function, f"the kernel of {k.operator}") for k in kernels]
         except Opaque as error:
             return Key(reason=str(error))
-        return Key(_hash(parts))
+        return Key(code=_hash(parts))
 
     def _digest(self, distribution: str) -> Key:
         """Digest of a distribution and of the versions of what it requires."""
@@ -176,12 +203,52 @@ class Certificates:
                     continue
                 if (data["operator"], data["device"]) != (operator.name, device):
                     continue
-                calls = {str(name): str(called) for name, called in data["calls"].items()}
-                seconds, environment = float(data["seconds"]), tuple(data["environment"])
-            except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+                return _certificate(data, origin)
+            except _UNREADABLE:
                 continue
-            return Certificate(key, operator.name, device, calls, seconds, environment, origin)
         return None
+
+    def seen(self, operator: AnyOperator, kind: str) -> list[Certificate]:
+        """The certificates on CUDA, "hardware" or "emulated", that were kept for the code as it is now.
+
+        Nothing is needed of the device: environment, driver and compiler may be others than here.
+        """
+        own = self.code(operator, "cuda").code
+        return [
+            made
+            for folder, origin in self._folders(operator)
+            for made in self._listed(folder, origin).get(operator.name, ())
+            if (made.device, made.kind) == ("cuda", kind)
+            and made.codes.get(operator.name) == own
+            and self._same_codes(made)
+        ]
+
+    def _listed(self, folder: Path, origin: str) -> dict[str, list[Certificate]]:
+        """The certificates of a folder by operator; read again only when the folder has changed."""
+        try:
+            changed = folder.stat().st_mtime_ns
+        except OSError:
+            return {}
+        known = self._folders_read.get(folder)
+        if known is None or known[0] != changed:
+            found: dict[str, list[Certificate]] = {}
+            for path in sorted(folder.glob("*.json")):
+                try:
+                    made = _certificate(json.loads(path.read_text("utf-8")), origin)
+                except _UNREADABLE:
+                    continue
+                found.setdefault(made.operator, []).append(made)
+            known = self._folders_read[folder] = changed, found
+        return known[1]
+
+    def _same_codes(self, certificate: Certificate) -> bool:
+        for name, code in certificate.codes.items():
+            try:
+                if self.code(self._loader.get(name), certificate.device).code != code:
+                    return False
+            except LookupError:
+                return False
+        return True
 
     def _folders(self, operator: AnyOperator) -> list[tuple[Path, str]]:
         folders = [(certificate_folder(), "stored")]
@@ -199,7 +266,7 @@ class Certificates:
         key = self.key(operator, device)
         if not key.value:
             return key.reason
-        calls = {}
+        calls, codes = {}, {operator.name: key.code}
         for other in sorted(called, key=lambda op: op.name):
             theirs = self.key(other, device)
             if not theirs.value:
@@ -207,12 +274,33 @@ class Certificates:
                     f"it calls '{other.name}', which is verified once per process: {theirs.reason}"
                 )
             calls[other.name] = theirs.value
-        made = Certificate(key.value, operator.name, device, calls, seconds, environment())
+            codes[other.name] = theirs.code
+        where = (*environment(), *environment_of(device))
+        made = Certificate(
+            key.value, operator.name, device, calls, seconds, where, kind_of(device), codes
+        )
         self._memory[key.value] = made
         data = {"format": _FORMAT, **asdict(made)}
         del data["origin"]
         write_atomically(certificate_folder() / f"{key.value}.json", json.dumps(data, indent=1))
         return made
+
+
+def _certificate(data: dict[str, Any], origin: str) -> Certificate:
+    """What a file holds; raises where it makes no sense."""
+    if data["format"] != _FORMAT:
+        raise ValueError("another format")
+    return Certificate(
+        str(data["key"]),
+        str(data["operator"]),
+        str(data["device"]),
+        {str(name): str(called) for name, called in data["calls"].items()},
+        float(data["seconds"]),
+        tuple(data["environment"]),
+        str(data["kind"]),
+        {str(name): str(code) for name, code in data["codes"].items()},
+        origin,
+    )
 
 
 def _hash(parts: list[str]) -> str:

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from plugrad.registry.cuda import caller, check_cuda
 from plugrad.registry.errors import DeclarationError
 from plugrad.registry.operator import Operator
 from plugrad.registry.parameters import read_parameters
@@ -89,8 +90,12 @@ def operator(
         It becomes a method of Tensor.
     cpu : callable, optional
         The CPU kernel ``cpu(*arrays, out=None, **constants)``; the function itself unless given.
-    cuda : str or callable, optional
-        An expression or a kernel for CUDA.
+    cuda : str, callable or via_host, optional
+        The CUDA kernel: a C expression of the inputs and constants (elementwise operators; see
+        `plugrad.backends.cuda.elementwise` for what it may use); the name of a kernel, ``"module:attribute"``, a
+        leading dot relative to the package of this module, imported on first use; a callable
+        ``cuda(*arrays, **constants)``, such as `plugrad.on_tensors` makes; or ``plugrad.via_host`` to copy
+        to the host and back. An operator with ``view_of=`` needs none. Others without one raise on a CUDA tensor.
     replaces : str, optional
         Name of another plugin's operator that this one stands in for.
     fingerprint : bytes, optional
@@ -128,13 +133,12 @@ def operator(
             )
     if cpu is not None and not callable(cpu):
         raise DeclarationError(f"{name}: cpu is a kernel f(*arrays, out=None, …), got {cpu!r}")
-    if cuda is not None and not isinstance(cuda, str) and not callable(cuda):
-        raise DeclarationError(f"{name}: cuda is an expression or a kernel, got {cuda!r}")
     if not isinstance(fingerprint, bytes):
         raise DeclarationError(f"{name}: fingerprint is bytes, got {fingerprint!r}")
     if replaces is not None:
         check_name(replaces)
     module = sys._getframe(1).f_globals.get("__name__", "__main__")
+    origin = caller()
 
     def declare(function: Callable[..., Any]) -> Operator:
         schema = read_schema(
@@ -149,7 +153,9 @@ def operator(
             view_of=view_of,
             mutates=mutates,
         )
+        check_cuda(name, schema, module, cuda)
         made = Operator(name, schema, function, module=module, cpu=cpu)
+        made.origin = origin
         made.surrogate = check_surrogate(name, schema, surrogate)
         made.kinks = check_kinks(name, schema, kinks)
         made.exempt = exemptions

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from plugrad.graph.op import UNVERIFIED
@@ -66,6 +66,7 @@ class Declared:
     module: str = ""
     owner: str | None = None
     _default: bool = False
+    _states: Mapping[str, int] = {}
 
     __signature__ = _Signature()
 
@@ -79,6 +80,17 @@ class Declared:
 
     def _signature(self) -> inspect.Signature:
         return inspect.signature(self.function)
+
+    def state_on(self, device: str) -> int:
+        """Its state on a device: `state` is that on the CPU."""
+        return self.state if device == "cpu" else self._states.get(device, UNVERIFIED)
+
+    def set_state_on(self, device: str, state: int) -> None:
+        """Set what `state_on` tells."""
+        if device == "cpu":
+            self.state = state
+        else:
+            self._states = {**self._states, device: state}
 
     def _check_open(self, what: str) -> None:
         """Refuse to change what was verified, or is being verified."""

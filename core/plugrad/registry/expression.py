@@ -14,9 +14,12 @@ from typing import Any
 
 import numpy as np
 
+from plugrad.backends.creation import full
 from plugrad.graph.tensor import Tensor
+from plugrad.registry.cuda import caller, check_cuda
 from plugrad.registry.declaration import operator
 from plugrad.registry.derivative import Writer, gradients, kink_distances, reachable
+from plugrad.registry.device_backward import FormulaBackward
 from plugrad.registry.errors import DeclarationError
 from plugrad.registry.formula import Graph, read_formula
 from plugrad.registry.functions import FUNCTIONS, NUMPY
@@ -37,6 +40,7 @@ def elementwise(
     kinks: Mapping[float, Any] | Callable[..., Any] | None = None,
     method: bool = False,
     cpu: Callable[..., Any] | None = None,
+    cuda: Any = None,
     replaces: str | None = None,
     fingerprint: bytes = b"",
 ) -> Operator:
@@ -61,6 +65,8 @@ def elementwise(
     kinks : dict or callable, optional
         As for `operator`; by default where an argument of abs, relu, sign, maximum, minimum or a
         comparison changes its sign.
+    cuda : optional
+        As for `operator`; by default the formula and its derivative are compiled for CUDA too.
     method, cpu, replaces, fingerprint
         As for `operator`.
 
@@ -88,6 +94,7 @@ def elementwise(
     given = None if parameters is None else as_names(name, "parameters", parameters)
     graph, root, names = read_formula(name, expression, given, tuple(defaults))
     module = sys._getframe(1).f_globals.get("__name__", "__main__")
+    origin = caller()
     source = Source(name, module, graph, root, names, defaults)
     reference = source.forward()
     reference.__doc__ = doc or f"{expression.strip()}, element by element."
@@ -97,15 +104,18 @@ def elementwise(
         method=method,
         kinks=source.kinks() if kinks is None else kinks,
         cpu=cpu,
-        cuda=expression,
         replaces=replaces,
         fingerprint=fingerprint,
     )(reference)
-    made.expression = expression
+    made.expression, made.origin = expression, origin
     made.module = made.__module__ = module
+    check_cuda(name, made.schema, module, cuda)
+    made.cuda = expression if cuda is None else cuda
     rule, kernel = source.backward()
     made.backward(rule)
     made.backward_kernel(kernel)
+    if cuda is None:
+        made.backward_kernel(cuda=FormulaBackward(source.head[1:]))
     if samples is None:
         made.default_samples(draw_samples(reference, len(names)))
     else:
@@ -132,6 +142,7 @@ class Source:
         self.parameters, self.names = parameters, (*parameters, *constants)
         self.own = name.partition("::")[2]
         self.tensors = ", ".join(parameters)
+        self.head: tuple[str, ...] = ()  # what the backward takes but for `needs`
         self.keywords = "".join(f", {n}={v!r}" for n, v in constants.items())
 
     def forward(self) -> Callable[..., Any]:
@@ -175,6 +186,7 @@ class Source:
         head = ["grad", *(each for each in self.parameters if each in named)]
         head += ["out"] * (self.root in used)
         head += [each for each in self.names if each in named and each not in head]
+        self.head = tuple(head)
         head += ["needs"] * several
         lines = [f"def backward({', '.join(head)}):"]
         for each in self._lonely(wanted, [self.root, self.graph.name("grad")]):
@@ -260,8 +272,10 @@ def arrays(*operands: Any) -> tuple[Any, ...]:
 
 
 def alike(grad: Any, operand: Any) -> Any:
-    """The operand; a Python number becomes a 0-d Tensor of grad's dtype."""
-    return operand if isinstance(operand, Tensor) else Tensor(np.asarray(operand, grad.dtype))
+    """The operand; a Python number becomes a 0-d Tensor of grad's dtype, on its device."""
+    if isinstance(operand, Tensor):
+        return operand
+    return full((), operand, dtype=grad.dtype, device=grad.device)
 
 
 def alike_array(grad: Any, operand: Any) -> Any:

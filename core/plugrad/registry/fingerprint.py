@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from plugrad.registry.cuda import absolute_module, is_reference
 from plugrad.registry.operator import Operator
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ _ATTRIBUTES = (
     "surrogate",
     "dtypes",
     "cuda",
+    "cuda_backward",
     "expression",
     "fingerprint",
 )
@@ -69,6 +71,9 @@ def of_operator(operator: AnyOperator) -> str:
     for name in _ATTRIBUTES:
         hasher.add(getattr(operator, name, None), f"{operator.name}: {name}")
     if isinstance(operator, Operator):
+        for each in (operator.cuda, operator.cuda_backward):
+            if isinstance(each, str) and is_reference(each):
+                _check_own(hasher, operator, each)
         for field in fields(operator.schema):
             hasher.add(getattr(operator.schema, field.name), f"{operator.name}: {field.name}")
         kernel = operator._kernel("cpu")
@@ -76,6 +81,16 @@ def of_operator(operator: AnyOperator) -> str:
             getattr(kernel, "function", None) or type(kernel), f"{operator.name}: its kernel"
         )
     return hasher.digest()
+
+
+def _check_own(hasher: _Hasher, operator: Operator, reference: str) -> None:
+    """A kernel by name is in the digest of the operator's distribution if it is in the same package."""
+    module = absolute_module(operator.module, reference)
+    if module.partition(".")[0] != operator.module.partition(".")[0]:
+        hasher.opaque(
+            module,
+            f"{operator.name}: its CUDA kernel is in the module {module}, which its digest does not cover",
+        )
 
 
 def of_function(function: Callable[..., Any], where: str) -> str:
@@ -117,9 +132,9 @@ class _Hasher:
         if adder is not None:
             adder(self, value, where)
         else:
-            self._opaque(value, f"{where} is a {type(value).__qualname__}, which can hold anything")
+            self.opaque(value, f"{where} is a {type(value).__qualname__}, which can hold anything")
 
-    def _opaque(self, value: object, reason: str) -> None:
+    def opaque(self, value: object, reason: str) -> None:
         if not self._lenient:
             raise Opaque(reason)
         self._feed("opaque", type(value).__qualname__)
@@ -144,7 +159,7 @@ class _Hasher:
 
     def array(self, value: Any, where: str) -> None:
         if value.dtype.hasobject:
-            self._opaque(value, f"{where} is an array of Python objects, which can hold anything")
+            self.opaque(value, f"{where} is an array of Python objects, which can hold anything")
         else:
             self._feed("array", value.dtype.str, value.shape, np.ascontiguousarray(value).tobytes())
 
@@ -172,7 +187,7 @@ class _Hasher:
     def compiled(self, value: Any, where: str) -> None:
         """Built in or compiled by Cython: its name, for the code is in a distribution."""
         if "<locals>" in value.__qualname__:
-            self._opaque(value, f"{where} is a compiled closure, which can hold anything")
+            self.opaque(value, f"{where} is a compiled closure, which can hold anything")
         self._feed("compiled", value.__module__, value.__qualname__)
         bound = getattr(value, "__self__", None)
         if bound is not None and not isinstance(bound, (types.ModuleType, type)):
@@ -195,7 +210,7 @@ class _Hasher:
         name = getattr(value, "__qualname__", value.__name__)
         module = getattr(value, "__module__", "") or ""
         if "<locals>" in name or (module == "__main__" and isinstance(value, type)):
-            self._opaque(value, f"{where} is the class {name}, which no distribution defines")
+            self.opaque(value, f"{where} is the class {name}, which no distribution defines")
         self._feed(type(value).__name__, module, name)
 
     def text(self, value: Any, where: str) -> None:
@@ -209,6 +224,11 @@ class _Hasher:
         """A function compiled by Numba: the Python function it was made from."""
         self._feed(type(value).__qualname__)
         self.add(value.py_func, where)
+
+    def expressions(self, value: Any, where: str) -> None:
+        """The text of a backward on a device; where it stands does not count."""
+        self.mapping(value.texts, where)
+        self.add(value.names, where)
 
     def kernel(self, value: Any, where: str) -> None:
         self.named(type(value), where)
@@ -243,7 +263,9 @@ def _adders() -> tuple[tuple[type | tuple[type, ...], _Adder], ...]:
 
 def _kinds() -> Iterator[tuple[type | tuple[type, ...], _Adder]]:
     from plugrad.graph.op import Kernel
+    from plugrad.registry.cuda import ViaHost
     from plugrad.registry.declared import Declared
+    from plugrad.registry.device_backward import Expressions, FormulaBackward
 
     yield (tuple, list), _Hasher.sequence
     yield (frozenset, set), _Hasher.unordered
@@ -258,3 +280,5 @@ def _kinds() -> Iterator[tuple[type | tuple[type, ...], _Adder]]:
     yield (np.ndarray, np.generic), _Hasher.array
     yield (np.dtype, range, slice, type(...)), _Hasher.text
     yield Kernel, _Hasher.kernel
+    yield (ViaHost, FormulaBackward), _Hasher.text
+    yield Expressions, _Hasher.expressions

@@ -20,10 +20,12 @@ if TYPE_CHECKING:
 __all__ = ["Kernels", "reopen"]
 
 
-def reopen(operator: AnyOperator) -> None:
-    """Have an operator verified again before its next call: a kernel was offered for it."""
-    if operator.state == READY:
-        operator.state = UNVERIFIED
+def reopen(operator: AnyOperator, device: str) -> None:
+    """Have an operator verified again before its next call on a device: a kernel was offered for it."""
+    if operator.state_on(device) == READY:
+        operator.set_state_on(device, UNVERIFIED)
+        if device != "cpu" and isinstance(operator, Operator):
+            operator.dismiss(device)
 
 
 class Kernels:
@@ -49,8 +51,11 @@ class Kernels:
         entry = self._loader.table.kernels.get(key)
         if entry is not self._placed.get(key) and isinstance(operator, Operator):
             if entry is not None:
-                self._own.setdefault(key, operator._kernel(device))
-                operator._set_kernel(device, entry.function)
+                if device == "cpu":
+                    self._own.setdefault(key, operator._kernel(device))
+                    operator._set_kernel(device, entry.function)
+                else:
+                    operator.offer(device, entry.function)
                 self._placed[key] = entry
             else:
                 self._restore(operator, device)
@@ -78,6 +83,8 @@ class Kernels:
 
     def _restore(self, operator: Operator, device: str) -> None:
         key = operator.name, device
+        if device != "cpu":
+            operator.offer(device, None)
         own = self._own.pop(key, None)
         if own is not None:
             operator._set_kernel(device, own)

@@ -300,8 +300,8 @@ class Loader:
         """Have the operators that were offered a kernel verified again, with it."""
         from plugrad.registry.kernels import reopen
 
-        for operator, _ in offered.kernels:
-            reopen(self.table.operators[operator])
+        for operator, device in offered.kernels:
+            reopen(self.table.operators[operator], device)
 
     def install_methods(self, operators: Iterable[AnyOperator]) -> None:
         """Make operators declared ``method=True`` methods of Tensor: all of them or none."""

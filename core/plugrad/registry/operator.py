@@ -10,10 +10,12 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, TypeVar
 
-from plugrad.graph.op import Kernel, Op
+from plugrad.graph.op import Kernel
 from plugrad.graph.tensor import Tensor
-from plugrad.registry.declared import Declared
+from plugrad.registry.cuda import caller
+from plugrad.registry.device_backward import FormulaBackward, read_backward
 from plugrad.registry.errors import DeclarationError
+from plugrad.registry.on_device import OnDevice
 from plugrad.registry.parameters import read_parameters
 from plugrad.registry.schema import Schema, did_you_mean, one_of
 
@@ -22,7 +24,7 @@ __all__ = ["Operator"]
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class Operator(Declared, Op):
+class Operator(OnDevice):
     """A differentiable function of Tensors, made by `plugrad.operator` or `plugrad.elementwise`.
 
     Calling it takes the tensors by position or name, then the constants by name or position.
@@ -58,7 +60,9 @@ class Operator(Declared, Op):
     dtypes : str or dict
         As declared; ``schema.dtypes`` has one class per input.
     cuda : object
-        An expression, the name of a kernel, or a callable; None: no CUDA.
+        An expression, the name of a kernel, a callable or `via_host`; None: a view's own, or no CUDA.
+    cuda_backward : object
+        What `backward_kernel` was given for CUDA.
     expression : str or None
         What it was made from by `plugrad.elementwise`.
     random, method : bool
@@ -66,16 +70,14 @@ class Operator(Declared, Op):
     fingerprint : bytes
     """
 
-    schema: Schema
-    rule: Callable[..., Any] | None = None
     rule_arguments: tuple[tuple[str, int], ...] = ()
+    _kernel_plan: tuple[tuple[str, int], ...] = ()
+    _follows_cpu: bool = False
     rule_kernel: Callable[..., Any] | None = None
     jvp_rule: Callable[..., Any] | None = None
     jvp_plan: tuple[tuple[str, int], ...] = ()
     surrogate: Callable[..., Any] | None = None
     dtypes: Any = "floating"
-    cuda: Any = None
-    expression: str | None = None
 
     def __init__(
         self,
@@ -153,21 +155,67 @@ class Operator(Declared, Op):
             found[codes[name]] = tuple(codes[each] for each in wanted)
         return found
 
-    def backward_kernel(self, kernel: F) -> F:
+    def backward_kernel(self, kernel: F | None = None, *, cuda: Any = None) -> Any:
         """Declare the rule on arrays, used when nothing is recorded; use as a decorator.
 
         It names what the rule may name and returns what the rule returns, as arrays. The battery
         compares the two.
 
+        Parameters
+        ----------
+        kernel : callable
+            For the CPU.
+        cuda : str, dict or callable, optional
+            For CUDA: a C expression of the gradient (one input), ``{input: expression}``, the name of a
+            kernel (``"module:attribute"``, a leading dot relative to the operator's package), or a callable.
+            Expressions are for elementwise operators. They use ``grad``, inputs, outputs and constants by name;
+            with several outputs, ``grad_<output>`` for each that has a gradient. What they name is saved.
+            Only gradients that are needed are computed. A kernel takes arrays as the CPU's backward kernel does,
+            which is declared before it or under it or, where there is none, as the rule, declared before it.
+            Without any, the rule runs on the device.
+
+        Returns
+        -------
+        callable
+            `kernel` itself; without it, a decorator for it, which need not be used.
+
         Raises
         ------
         DeclarationError
-            As for `backward`.
+            As for `backward`; or `cuda` is none of these, or its text names something unknown.
+
+        Examples
+        --------
+        >>> sigmoid.backward_kernel(cuda="grad * out * (1.0 - out)")
+        >>> mul.backward_kernel(cuda={"input": "grad * other", "other": "grad * input"})
         """
+        if cuda is not None:
+            self._cuda_backward_kernel(cuda)
+        if kernel is None:
+            return self.backward_kernel
         self._check_rule("a backward kernel", "backward_kernel", self.rule_kernel)
-        self._set_backward_kernel(kernel, self._plan("the backward kernel", kernel))
-        self.rule_kernel = kernel
+        plan = self._plan("the backward kernel", kernel)
+        self._set_backward_kernel(kernel, plan)
+        self.rule_kernel, self._kernel_plan = kernel, plan
+        if self._follows_cpu and self.cuda_backward is not None:
+            self._set_backward_kernel(self.cuda_backward, plan, "cuda")
         return kernel
+
+    def _cuda_backward_kernel(self, given: Any) -> None:
+        self._check_rule("a backward kernel for CUDA", "backward_kernel", self.cuda_backward)
+        if isinstance(given, FormulaBackward):
+            found, plan = given, None
+        else:
+            found, plan = read_backward(self, given, caller(3))
+        self.cuda_backward, self._follows_cpu = found, plan is None
+        if plan is None:
+            plan = self._kernel_plan or self.rule_arguments
+            if not plan:
+                raise DeclarationError(
+                    f"{self.name}: a CUDA backward kernel takes what the CPU's, or the rule, takes; "
+                    f"declare @{self.__name__}.backward before it"
+                )
+        self._set_backward_kernel(found, plan, "cuda")
 
     def jvp(self, rule: F) -> F:
         """Declare how tangents go forward; use as a decorator.

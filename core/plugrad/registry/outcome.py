@@ -30,6 +30,8 @@ class Verification:
         What the outcome is kept as.
     reason : str
         Why it is not kept: the operator is then verified once per process.
+    device : str
+        Where: "cpu", "cuda", or "cuda (emulated)".
     """
 
     operator: str
@@ -38,6 +40,7 @@ class Verification:
     report: Any = None
     certificate: Certificate | None = None
     reason: str = ""
+    device: str = "cpu"
 
 
 def crashed(operator: AnyOperator, device: str, error: Exception, started: float) -> Any:

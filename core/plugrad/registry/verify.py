@@ -6,7 +6,10 @@
 (b) Members met on the way are verified after the one that met them, so nothing recurses and
     operators whose rules need each other are no problem. A member that calls a refused one is
     refused too.
-(c) A battery never starts inside a running backward. Operators that a rule calls were met, and
+(c) On another device than the CPU an operator is verified with its kernel there, after the CPU; a failure there
+    refuses it there alone. An operator whose rule runs on a device has the operators of the rule join the group on
+    that device, as on the CPU.
+(d) A battery never starts inside a running backward. Operators that a rule calls were met, and
     verified, when the operator with the rule was; a certificate lists them for the same reason.
 """
 
@@ -24,6 +27,7 @@ from plugrad.graph.op import READY, REFUSED, VERIFYING
 from plugrad.registry.errors import OperatorRefused, RegistryError
 from plugrad.registry.group import Group
 from plugrad.registry.kernels import Kernels
+from plugrad.registry.operator import Operator
 from plugrad.registry.outcome import Verification
 from plugrad.registry.quarantine import raising
 from plugrad.registry.table import split
@@ -65,17 +69,19 @@ class Verifier:
         self.battery = battery if battery is not None else _contract
         self._lock = threading.RLock()
         self._group: Group | None = None
-        self._roles = list(roles)
-        self._records: dict[str, tuple[AnyOperator, Verification]] = {}
+        self._roles = tuple(roles)
+        self._roles_left: dict[str, list[str]] = {}
+        self._records: dict[tuple[str, str], tuple[AnyOperator, Verification]] = {}
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._after_fork)
 
-    def verify(self, operator: AnyOperator, *, fresh: bool = False) -> None:
-        """Make an operator callable, or raise why it is not.
+    def verify(self, operator: AnyOperator, *, device: str = "cpu", fresh: bool = False) -> None:
+        """Make an operator callable on a device, or raise why it is not.
 
         Parameters
         ----------
         operator : Operator or Composite
+        device : str, default "cpu"
         fresh : bool, default False
             Run its battery even if it passed before or has a certificate.
 
@@ -85,30 +91,34 @@ class Verifier:
             It did not pass, now or before.
         PluginQuarantined
             The plugin that owns it is left out.
+        NotImplementedError
+            It has no kernel for the device.
         RegistryError
             Its battery would have to start inside a running backward.
         """
-        if operator.state == READY and not fresh:
+        state = operator.state_on(device)
+        if state == READY and not fresh:
             return
         group = self._group
-        if operator.state == VERIFYING and group is not None and group.is_mine():
+        if state == VERIFYING and group is not None and group.is_mine():
             group.note(operator)
             return
         self._adopt(operator)
         with self._lock:
             if self._group is not None:
                 # This thread's own group, for no other could hold the lock.
-                self._join(operator)
+                self._join(operator, device)
                 return
-            if operator.state == VERIFYING or (operator.state == READY and not fresh):
+            state = operator.state_on(device)
+            if state == VERIFYING or (state == READY and not fresh):
                 return
-            if operator.state == REFUSED and not fresh:
-                raise self._refusal(operator)
-            with self._open(Group(self, fresh=fresh)) as opened:
-                opened.include(operator, anew=fresh)
-            if operator.state == REFUSED:
-                raise self._refusal(operator)
-            self._verify_roles()
+            if not fresh:
+                self._raise_refusal(operator, device)
+            self._find_kernel(operator, device)
+            with self._open(Group(self)) as opened:
+                opened.include(operator, device, anew=fresh)
+            self._raise_refusal(operator, device)
+            self._verify_roles(device)
 
     @contextmanager
     def group(self) -> Iterator[None]:
@@ -124,14 +134,14 @@ class Verifier:
                 with self._open(Group(self)):
                     yield
 
-    def verification(self, operator: AnyOperator) -> Verification | None:
-        """How the operator was verified; None if it was not."""
-        known = self._records.get(operator.name)
+    def verification(self, operator: AnyOperator, device: str = "cpu") -> Verification | None:
+        """How the operator was verified on a device; None if it was not."""
+        known = self._records.get((operator.name, device))
         return known[1] if known is not None and known[0] is operator else None
 
-    def record(self, operator: AnyOperator, outcome: Verification) -> None:
-        """Remember the outcome of an operator."""
-        self._records[operator.name] = operator, outcome
+    def record(self, operator: AnyOperator, outcome: Verification, device: str = "cpu") -> None:
+        """Remember the outcome of an operator on a device."""
+        self._records[operator.name, device] = operator, outcome
 
     # ---- parts -------------------------------------------------------------------------------
 
@@ -147,12 +157,18 @@ class Verifier:
         for message in group.warnings:
             warnings.warn(message, RuntimeWarning, stacklevel=4)
 
-    def _join(self, operator: AnyOperator) -> None:
+    def _join(self, operator: AnyOperator, device: str) -> None:
         assert self._group is not None
-        if operator.state == REFUSED:
-            raise self._refusal(operator)
-        if operator.state not in (READY, VERIFYING):
-            self._group.include(operator)
+        self._raise_refusal(operator, device)
+        if operator.state_on(device) not in (READY, VERIFYING):
+            self._find_kernel(operator, device)
+            self._group.include(operator, device)
+
+    def _find_kernel(self, operator: AnyOperator, device: str) -> None:
+        """Have the kernel made that is to be verified; an operator that has none is told so before anything runs."""
+        if device != "cpu" and isinstance(operator, Operator):
+            self.kernels.place(operator, device)
+            operator.kernel_on(device)
 
     def _adopt(self, operator: AnyOperator) -> None:
         """Load the plugin of an operator that was reached by importing its module directly."""
@@ -163,25 +179,30 @@ class Verifier:
                 if plugin.status in ("quarantined", "blocked"):
                     raise raising(plugin, operator.name)
 
-    def _verify_roles(self) -> None:
+    def _verify_roles(self, device: str) -> None:
         """Verify what the engine may call, so that no backward is the first to need it."""
         if running():
             return
-        while self._roles:
-            name = self._roles.pop(0)
+        left = self._roles_left.setdefault(device, list(self._roles))
+        while left:
+            name = left.pop(0)
             try:
                 operator = self.loader.get(name)
-                if operator.state not in (READY, REFUSED):
+                if operator.state_on(device) not in (READY, REFUSED):
+                    self._find_kernel(operator, device)
                     with self._open(Group(self)) as group:
-                        group.include(operator)
-            except (RegistryError, LookupError):
+                        group.include(operator, device)
+            except (RegistryError, LookupError, NotImplementedError):
                 continue  # using it will say why
 
-    def _refusal(self, operator: AnyOperator) -> OperatorRefused:
-        known = self.verification(operator)
-        if known is None or known.report is None:
-            return OperatorRefused(f"the operator '{operator.name}' was refused")
-        return OperatorRefused(known.report)
+    def _raise_refusal(self, operator: AnyOperator, device: str) -> None:
+        """Raise if the operator was refused on a device, or on the CPU, without which it runs nowhere."""
+        for where in dict.fromkeys((device, "cpu")):
+            if operator.state_on(where) == REFUSED:
+                known = self.verification(operator, where)
+                if known is None or known.report is None:
+                    raise OperatorRefused(f"the operator '{operator.name}' was refused")
+                raise OperatorRefused(known.report)
 
     def _after_fork(self) -> None:
         # Another thread of the parent may have held the lock; it does not exist here.

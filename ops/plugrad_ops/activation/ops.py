@@ -16,7 +16,9 @@ from plugrad_ops.sampling import unary
 # ---------------------------------------------------------------------------------- sigmoids
 
 
-@operator("standard::sigmoid", elementwise=True, cpu=cpu.sigmoid, method=True)
+@operator(
+    "standard::sigmoid", elementwise=True, cpu=cpu.sigmoid, cuda="sigmoid(input)", method=True
+)
 def sigmoid(input):
     """``1 / (1 + exp(-input))``."""
     return cpu.sigmoid_of(input)
@@ -27,7 +29,7 @@ def _(grad, out):
     return grad * (out * (1.0 - out))
 
 
-sigmoid.backward_kernel(cpu.sigmoid_backward)
+sigmoid.backward_kernel(cpu.sigmoid_backward, cuda="grad * (out * (1 - out))")
 
 
 @sigmoid.samples
@@ -35,7 +37,7 @@ def _(make):
     yield from unary(make, low=-4.0, high=4.0)
 
 
-@operator("standard::logsigmoid", elementwise=True, cpu=cpu.logsigmoid)
+@operator("standard::logsigmoid", elementwise=True, cpu=cpu.logsigmoid, cuda="logsigmoid(input)")
 def logsigmoid(input):
     """Logarithm of the sigmoid; for very negative values it is `input` itself, not minus infinity."""
     return cpu.logsigmoid_of(input)
@@ -46,13 +48,16 @@ def _(grad, input):
     return grad * ops.sigmoid(-input)
 
 
+logsigmoid.backward_kernel(cuda="grad * sigmoid(-input)")
+
+
 @logsigmoid.samples
 def _(make):
     yield from unary(make, low=-4.0, high=4.0)
     yield make.call(make.values([-700.0, 700.0]))
 
 
-@operator("standard::tanh", elementwise=True, cpu=cpu.tanh, method=True)
+@operator("standard::tanh", elementwise=True, cpu=cpu.tanh, cuda="tanh(input)", method=True)
 def tanh(input):
     """Hyperbolic tangent."""
     return np.tanh(input)
@@ -63,7 +68,7 @@ def _(grad, out):
     return grad * (1.0 - out * out)
 
 
-tanh.backward_kernel(cpu.tanh_backward)
+tanh.backward_kernel(cpu.tanh_backward, cuda="grad * (1 - out * out)")
 
 
 @tanh.samples
@@ -74,7 +79,14 @@ def _(make):
 # ------------------------------------------------------------------------- rectified, with kinks
 
 
-@operator("standard::relu", elementwise=True, kinks={0.0: 0.0}, cpu=cpu.relu, method=True)
+@operator(
+    "standard::relu",
+    elementwise=True,
+    kinks={0.0: 0.0},
+    cpu=cpu.relu,
+    cuda="relu(input)",
+    method=True,
+)
 def relu(input):
     """The positive part; the derivative at 0 is 0."""
     return cpu.relu_of(input)
@@ -85,7 +97,7 @@ def _(grad, out):
     return ops.where(out <= 0, 0.0, grad)
 
 
-relu.backward_kernel(cpu.relu_backward)
+relu.backward_kernel(cpu.relu_backward, cuda="out <= 0 ? 0 : grad")
 
 
 @relu.samples
@@ -98,7 +110,13 @@ def _at_zero(input, *, tol, **constants):
     return np.abs(input) <= tol
 
 
-@operator("standard::leaky_relu", elementwise=True, kinks=_at_zero, cpu=cpu.leaky_relu)
+@operator(
+    "standard::leaky_relu",
+    elementwise=True,
+    kinks=_at_zero,
+    cpu=cpu.leaky_relu,
+    cuda="input > 0 ? input : input * negative_slope",
+)
 def leaky_relu(input, *, negative_slope=0.01):
     """`input` where it is positive, `negative_slope` times it elsewhere; at 0 the derivative is the slope."""
     return cpu.leaky_relu_of(input, negative_slope)
@@ -109,6 +127,9 @@ def _(grad, input, negative_slope):
     return ops.where(input > 0, grad, grad * negative_slope)
 
 
+leaky_relu.backward_kernel(cuda="input > 0 ? grad : grad * negative_slope")
+
+
 @leaky_relu.samples
 def _(make):
     yield from unary(make)
@@ -116,7 +137,13 @@ def _(make):
     yield make.call(make.values([-1.0, 0.0, 1.0]), negative_slope=0.1)
 
 
-@operator("standard::elu", elementwise=True, kinks=_at_zero, cpu=cpu.elu)
+@operator(
+    "standard::elu",
+    elementwise=True,
+    kinks=_at_zero,
+    cpu=cpu.elu,
+    cuda="input > 0 ? input : expm1(input) * alpha",
+)
 def elu(input, *, alpha=1.0):
     """`input` where it is positive, ``alpha * (exp(input) - 1)`` elsewhere."""
     return cpu.elu_of(input, alpha)
@@ -126,6 +153,9 @@ def elu(input, *, alpha=1.0):
 def _(grad, input, alpha):
     # exp of the negative part only: that of a large positive input overflows, and 0 * inf is NaN.
     return ops.where(input > 0, grad, grad * ops.exp(ops.minimum(input, 0.0)) * alpha)
+
+
+elu.backward_kernel(cuda="input > 0 ? grad : grad * exp(input) * alpha")
 
 
 @elu.samples
@@ -139,7 +169,12 @@ def _at_ends(input, *, tol, min_val=-1.0, max_val=1.0):
     return (np.abs(input - min_val) <= tol) | (np.abs(input - max_val) <= tol)
 
 
-@operator("standard::hardtanh", elementwise=True, kinks=_at_ends)
+@operator(
+    "standard::hardtanh",
+    elementwise=True,
+    kinks=_at_ends,
+    cuda="min(max(input, min_val), max_val)",
+)
 def hardtanh(input, *, min_val=-1.0, max_val=1.0):
     """`input` moved into ``[min_val, max_val]``; the derivative is 0 at both ends.
 
@@ -158,6 +193,9 @@ def _(grad, input, min_val, max_val):
     return ops.where((input > min_val) & (input < max_val), grad, 0.0)
 
 
+hardtanh.backward_kernel(cuda="input > min_val && input < max_val ? grad : 0")
+
+
 @hardtanh.samples
 def _(make):
     yield from unary(make)
@@ -166,7 +204,12 @@ def _(make):
     yield make.error(ValueError, "below", make.normal(3), min_val=1.0, max_val=1.0)
 
 
-@operator("standard::relu6", elementwise=True, kinks={0.0: 0.0, 6.0: 0.0})
+@operator(
+    "standard::relu6",
+    elementwise=True,
+    kinks={0.0: 0.0, 6.0: 0.0},
+    cuda="min(max(input, 0), 6)",
+)
 def relu6(input):
     """`input` moved into [0, 6]; the derivative is 0 at both ends."""
     return np.minimum(np.maximum(input, 0), 6)
@@ -175,6 +218,9 @@ def relu6(input):
 @relu6.backward
 def _(grad, input):
     return ops.where((input > 0) & (input < 6), grad, 0.0)
+
+
+relu6.backward_kernel(cuda="input > 0 && input < 6 ? grad : 0")
 
 
 @relu6.samples
@@ -190,7 +236,12 @@ def _at_threshold(input, *, tol, beta=1.0, threshold=20.0):
     return np.abs(input * beta - threshold) <= tol * abs(beta)
 
 
-@operator("standard::softplus", elementwise=True, kinks=_at_threshold)
+@operator(
+    "standard::softplus",
+    elementwise=True,
+    kinks=_at_threshold,
+    cuda="input * beta > threshold ? input : softplus(input * beta) / beta",
+)
 def softplus(input, *, beta=1.0, threshold=20.0):
     """``log(1 + exp(beta * input)) / beta``; `input` itself where ``beta * input`` is above `threshold`."""
     scaled = input * beta
@@ -204,6 +255,9 @@ def _(grad, input, beta, threshold):
     return ops.where(scaled > threshold, grad, grad * ops.sigmoid(scaled))
 
 
+softplus.backward_kernel(cuda="input * beta > threshold ? grad : grad * sigmoid(input * beta)")
+
+
 @softplus.samples
 def _(make):
     yield from unary(make, low=-4.0, high=4.0)
@@ -212,7 +266,7 @@ def _(make):
     yield make.call(make.values([0.5, 1.5]), beta=2.0, threshold=2.0)
 
 
-@operator("standard::silu", elementwise=True, cpu=cpu.silu)
+@operator("standard::silu", elementwise=True, cpu=cpu.silu, cuda="input * sigmoid(input)")
 def silu(input):
     """``input * sigmoid(input)``, also known as swish."""
     return cpu.silu_of(input)
@@ -224,7 +278,9 @@ def _(grad, input):
     return grad * (s * (input * (1.0 - s) + 1.0))
 
 
-silu.backward_kernel(cpu.silu_backward)
+silu.backward_kernel(
+    cpu.silu_backward, cuda="grad * (sigmoid(input) * (1 + input * (1 - sigmoid(input))))"
+)
 
 
 @silu.samples
@@ -237,7 +293,7 @@ TANH_SCALE = math.sqrt(2.0 / math.pi)
 CUBIC = 0.044715
 
 
-@operator("standard::gelu", elementwise=True, cpu=cpu.gelu)
+@operator("standard::gelu", elementwise=True, cpu=cpu.gelu, cuda=".cuda:gelu")
 def gelu(input, *, approximate="none"):
     """`input` times the standard normal distribution function of `input`.
 
@@ -266,7 +322,7 @@ def _(grad, input, approximate):
     return grad * ((t + 1.0) + input * (1.0 - t * t) * slope) * 0.5
 
 
-gelu.backward_kernel(cpu.gelu_backward)
+gelu.backward_kernel(cpu.gelu_backward, cuda=".cuda:gelu_backward")
 
 
 @gelu.samples

@@ -39,7 +39,7 @@ def _samples(make):
     yield make.error(IndexError, "dim", make.normal(2, 3), dim=2)
 
 
-@operator("standard::softmax", infer=_same_meta, method=True)
+@operator("standard::softmax", infer=_same_meta, method=True, cuda=".softmax_cuda:softmax")
 def softmax(input, *, dim):
     """Exponentials divided by their sum along `dim`.
 
@@ -67,7 +67,7 @@ def _(grad, out, dim):
     return weighted - out * ops.sum(weighted, dim=dim, keepdim=True)
 
 
-@softmax.backward_kernel
+@softmax.backward_kernel(cuda=".softmax_cuda:softmax_backward")
 def _(grad, out, dim):
     weighted = grad * out
     return weighted - out * np.sum(weighted, axis=dim if out.ndim else None, keepdims=True)
@@ -76,7 +76,7 @@ def _(grad, out, dim):
 softmax.samples(_samples)
 
 
-@operator("standard::log_softmax", infer=_same_meta, method=True)
+@operator("standard::log_softmax", infer=_same_meta, method=True, cuda=".softmax_cuda:log_softmax")
 def log_softmax(input, *, dim):
     """Logarithm of the softmax along `dim`, without forming the softmax.
 
@@ -102,7 +102,7 @@ def _(grad, out, dim):
     return grad - ops.exp(out) * ops.sum(grad, dim=dim, keepdim=True)
 
 
-@log_softmax.backward_kernel
+@log_softmax.backward_kernel(cuda=".softmax_cuda:log_softmax_backward")
 def _(grad, out, dim):
     return grad - np.exp(out) * np.sum(grad, axis=dim if out.ndim else None, keepdims=True)
 

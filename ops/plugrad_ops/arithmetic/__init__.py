@@ -1,5 +1,13 @@
 """Arithmetic, powers, transcendental functions, comparison and selection, element by element."""
 
-from plugrad_ops.arithmetic import aliases, comparison, ops, rounding, selection, transcendental
+from plugrad_ops.arithmetic import (
+    aliases,
+    comparison,
+    division,
+    ops,
+    rounding,
+    selection,
+    transcendental,
+)
 
-MODULES = (ops, transcendental, rounding, comparison, selection, aliases)
+MODULES = (ops, division, transcendental, rounding, comparison, selection, aliases)

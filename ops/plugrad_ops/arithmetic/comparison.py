@@ -6,6 +6,7 @@ import numpy as np
 
 from plugrad import operator
 from plugrad_ops.arithmetic import cpu
+from plugrad_ops.expressions import bits
 from plugrad_ops.sampling import comparable
 
 NUMERIC = {"input": "numeric", "other": "numeric"}
@@ -14,7 +15,7 @@ BOOLEAN = {"elementwise": True, "out_dtype": "bool", "nondifferentiable": True}
 # ------------------------------------------------------------------------------- comparison
 
 
-@operator("standard::eq", dtypes=NUMERIC, cpu=cpu.eq, method=True, **BOOLEAN)
+@operator("standard::eq", dtypes=NUMERIC, cpu=cpu.eq, cuda="input == other", method=True, **BOOLEAN)
 def eq(input, other):
     """Where the operands are equal."""
     return np.equal(input, other)
@@ -25,7 +26,7 @@ def _(make):
     yield from comparable(make)
 
 
-@operator("standard::ne", dtypes=NUMERIC, cpu=cpu.ne, method=True, **BOOLEAN)
+@operator("standard::ne", dtypes=NUMERIC, cpu=cpu.ne, cuda="input != other", method=True, **BOOLEAN)
 def ne(input, other):
     """Where the operands differ."""
     return np.not_equal(input, other)
@@ -36,7 +37,7 @@ def _(make):
     yield from comparable(make)
 
 
-@operator("standard::lt", dtypes=NUMERIC, cpu=cpu.lt, method=True, **BOOLEAN)
+@operator("standard::lt", dtypes=NUMERIC, cpu=cpu.lt, cuda="input < other", method=True, **BOOLEAN)
 def lt(input, other):
     """Where `input` is below `other`."""
     return np.less(input, other)
@@ -47,7 +48,7 @@ def _(make):
     yield from comparable(make)
 
 
-@operator("standard::le", dtypes=NUMERIC, cpu=cpu.le, method=True, **BOOLEAN)
+@operator("standard::le", dtypes=NUMERIC, cpu=cpu.le, cuda="input <= other", method=True, **BOOLEAN)
 def le(input, other):
     """Where `input` is at most `other`."""
     return np.less_equal(input, other)
@@ -58,7 +59,7 @@ def _(make):
     yield from comparable(make)
 
 
-@operator("standard::gt", dtypes=NUMERIC, cpu=cpu.gt, method=True, **BOOLEAN)
+@operator("standard::gt", dtypes=NUMERIC, cpu=cpu.gt, cuda="input > other", method=True, **BOOLEAN)
 def gt(input, other):
     """Where `input` is above `other`."""
     return np.greater(input, other)
@@ -69,7 +70,7 @@ def _(make):
     yield from comparable(make)
 
 
-@operator("standard::ge", dtypes=NUMERIC, cpu=cpu.ge, method=True, **BOOLEAN)
+@operator("standard::ge", dtypes=NUMERIC, cpu=cpu.ge, cuda="input >= other", method=True, **BOOLEAN)
 def ge(input, other):
     """Where `input` is at least `other`."""
     return np.greater_equal(input, other)
@@ -90,7 +91,7 @@ def _logical(make):
     yield make.call(make.integers(3, high=2), make.integers(2, 3, high=2))
 
 
-@operator("standard::logical_and", dtypes=NUMERIC, method=True, **BOOLEAN)
+@operator("standard::logical_and", dtypes=NUMERIC, cuda="input && other", method=True, **BOOLEAN)
 def logical_and(input, other):
     """Where both operands are true; a number is true unless it is 0."""
     return np.logical_and(input, other)
@@ -99,7 +100,7 @@ def logical_and(input, other):
 logical_and.samples(_logical)
 
 
-@operator("standard::logical_or", dtypes=NUMERIC, method=True, **BOOLEAN)
+@operator("standard::logical_or", dtypes=NUMERIC, cuda="input || other", method=True, **BOOLEAN)
 def logical_or(input, other):
     """Where at least one operand is true; a number is true unless it is 0."""
     return np.logical_or(input, other)
@@ -108,7 +109,13 @@ def logical_or(input, other):
 logical_or.samples(_logical)
 
 
-@operator("standard::logical_xor", dtypes=NUMERIC, method=True, **BOOLEAN)
+@operator(
+    "standard::logical_xor",
+    dtypes=NUMERIC,
+    cuda="(input != 0) != (other != 0)",
+    method=True,
+    **BOOLEAN,
+)
 def logical_xor(input, other):
     """Where exactly one operand is true; a number is true unless it is 0."""
     return np.logical_xor(input, other)
@@ -117,7 +124,7 @@ def logical_xor(input, other):
 logical_xor.samples(_logical)
 
 
-@operator("standard::logical_not", dtypes="numeric", method=True, **BOOLEAN)
+@operator("standard::logical_not", dtypes="numeric", cuda="!input", method=True, **BOOLEAN)
 def logical_not(input):
     """Where the operand is false; a number is false if it is 0."""
     return np.logical_not(input)
@@ -151,7 +158,12 @@ def _bits(make):
 
 
 @operator(
-    "standard::bitwise_and", elementwise=True, dtypes=NUMERIC, nondifferentiable=True, method=True
+    "standard::bitwise_and",
+    elementwise=True,
+    dtypes=NUMERIC,
+    nondifferentiable=True,
+    cuda=bits("bitwise_and", "input & other", "input", "other"),
+    method=True,
 )
 def bitwise_and(input, other):
     """Bits that are set in both operands; the logical and of bools."""
@@ -162,7 +174,12 @@ bitwise_and.samples(_bits)
 
 
 @operator(
-    "standard::bitwise_or", elementwise=True, dtypes=NUMERIC, nondifferentiable=True, method=True
+    "standard::bitwise_or",
+    elementwise=True,
+    dtypes=NUMERIC,
+    nondifferentiable=True,
+    cuda=bits("bitwise_or", "input | other", "input", "other"),
+    method=True,
 )
 def bitwise_or(input, other):
     """Bits that are set in either operand; the logical or of bools."""
@@ -173,7 +190,12 @@ bitwise_or.samples(_bits)
 
 
 @operator(
-    "standard::bitwise_xor", elementwise=True, dtypes=NUMERIC, nondifferentiable=True, method=True
+    "standard::bitwise_xor",
+    elementwise=True,
+    dtypes=NUMERIC,
+    nondifferentiable=True,
+    cuda=bits("bitwise_xor", "input ^ other", "input", "other"),
+    method=True,
 )
 def bitwise_xor(input, other):
     """Bits that are set in one operand only; the logical exclusive or of bools."""
@@ -184,7 +206,12 @@ bitwise_xor.samples(_bits)
 
 
 @operator(
-    "standard::bitwise_not", elementwise=True, dtypes="numeric", nondifferentiable=True, method=True
+    "standard::bitwise_not",
+    elementwise=True,
+    dtypes="numeric",
+    nondifferentiable=True,
+    cuda=bits("bitwise_not", "input ^ T(-1)", "input"),
+    method=True,
 )
 def bitwise_not(input):
     """All bits flipped; the logical not of bools."""
@@ -209,7 +236,7 @@ def _special(make):
     yield make.call(make.integers(3))
 
 
-@operator("standard::isnan", dtypes="numeric", method=True, **BOOLEAN)
+@operator("standard::isnan", dtypes="numeric", cuda="isnan(input)", method=True, **BOOLEAN)
 def isnan(input):
     """Where an element is not a number."""
     return np.isnan(input)
@@ -218,7 +245,7 @@ def isnan(input):
 isnan.samples(_special)
 
 
-@operator("standard::isinf", dtypes="numeric", method=True, **BOOLEAN)
+@operator("standard::isinf", dtypes="numeric", cuda="isinf(input)", method=True, **BOOLEAN)
 def isinf(input):
     """Where an element is plus or minus infinity."""
     return np.isinf(input)
@@ -227,7 +254,7 @@ def isinf(input):
 isinf.samples(_special)
 
 
-@operator("standard::isfinite", dtypes="numeric", method=True, **BOOLEAN)
+@operator("standard::isfinite", dtypes="numeric", cuda="isfinite(input)", method=True, **BOOLEAN)
 def isfinite(input):
     """Where an element is neither infinite nor NaN."""
     return np.isfinite(input)

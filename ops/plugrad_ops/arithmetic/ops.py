@@ -12,6 +12,7 @@ import numpy as np
 
 from plugrad import operator, ops
 from plugrad_ops.arithmetic import cpu, rules
+from plugrad_ops.expressions import numbers
 from plugrad_ops.sampling import binary, unary
 
 NUMERIC = {"input": "numeric", "other": "numeric"}
@@ -25,7 +26,14 @@ def is_number(value):
 # --------------------------------------------------------------------------- sum and product
 
 
-@operator("standard::add", elementwise=True, dtypes=NUMERIC, cpu=cpu.add, method=True)
+@operator(
+    "standard::add",
+    elementwise=True,
+    dtypes=NUMERIC,
+    cpu=cpu.add,
+    cuda="input + other",
+    method=True,
+)
 def add(input, other):
     """Sum of two tensors or numbers, element by element."""
     return np.add(input, other)
@@ -40,7 +48,14 @@ def _(make):
     yield make.call(make.integers(3), make.normal(2, 3))
 
 
-@operator("standard::sub", elementwise=True, dtypes=NUMERIC, cpu=cpu.sub, method=True)
+@operator(
+    "standard::sub",
+    elementwise=True,
+    dtypes=NUMERIC,
+    cpu=cpu.sub,
+    cuda=numbers("sub", "input - other", "input", "other"),
+    method=True,
+)
 def sub(input, other):
     """Difference of two tensors or numbers, element by element."""
     return np.subtract(input, other)
@@ -55,7 +70,14 @@ def _(make):
     yield make.call(make.normal(2, 3), make.integers(3))
 
 
-@operator("standard::mul", elementwise=True, dtypes=NUMERIC, cpu=cpu.mul, method=True)
+@operator(
+    "standard::mul",
+    elementwise=True,
+    dtypes=NUMERIC,
+    cpu=cpu.mul,
+    cuda="input * other",
+    method=True,
+)
 def mul(input, other):
     """Product of two tensors or numbers, element by element."""
     return np.multiply(input, other)
@@ -71,7 +93,7 @@ def _(make):
     yield make.call(make.integers(3), make.normal(2, 3))
 
 
-@operator("standard::div", elementwise=True, cpu=cpu.div, method=True)
+@operator("standard::div", elementwise=True, cpu=cpu.div, cuda="input / other", method=True)
 def div(input, other):
     """Quotient of two tensors or numbers; integers give float32."""
     return np.true_divide(input, other)
@@ -86,7 +108,14 @@ def _(make):
     yield make.call(make.integers(3), make.integers(2, 3, low=1))
 
 
-@operator("standard::neg", elementwise=True, dtypes={"input": "numeric"}, cpu=cpu.neg, method=True)
+@operator(
+    "standard::neg",
+    elementwise=True,
+    dtypes={"input": "numeric"},
+    cpu=cpu.neg,
+    cuda=numbers("neg", "-input", "input"),
+    method=True,
+)
 def neg(input):
     """Minus each element."""
     return np.negative(input)
@@ -100,7 +129,13 @@ def _(make):
     yield from unary(make)
 
 
-@operator("standard::positive", elementwise=True, dtypes={"input": "numeric"}, method=True)
+@operator(
+    "standard::positive",
+    elementwise=True,
+    dtypes={"input": "numeric"},
+    cuda=numbers("positive", "input", "input"),
+    method=True,
+)
 def positive(input):
     """Each element, unchanged, in a new tensor."""
     return np.positive(input)
@@ -116,80 +151,6 @@ def _(make):
     yield from unary(make)
 
 
-# -------------------------------------------------------------------- division with remainder
-
-
-def _refuse_zero(name, input, other):
-    """Integers have no infinity: NumPy's 0 for x // 0 would be a silent wrong number."""
-    integers = all(np.asarray(x).dtype.kind in "bui" for x in (input, other))
-    if integers and not np.all(other):
-        raise ZeroDivisionError(f"{name}: an integer tensor is divided by 0")
-
-
-def _near_jump(input, other, *, tol):
-    """Where input / other is within `tol` (measured in `input`) of an integer."""
-    quotient = np.true_divide(input, other)
-    return np.abs(quotient - np.rint(quotient)) * np.minimum(np.abs(other), 1.0) <= tol
-
-
-@operator(
-    "standard::floor_divide",
-    elementwise=True,
-    dtypes=NUMERIC,
-    nondifferentiable=True,
-    kinks=_near_jump,
-    method=True,
-)
-def floor_divide(input, other):
-    """Largest integer not above the quotient.
-
-    Raises
-    ------
-    ZeroDivisionError
-        An integer tensor is divided by zero.
-    """
-    _refuse_zero("floor_divide", input, other)
-    return np.floor_divide(input, other)
-
-
-@floor_divide.samples
-def _(make):
-    yield from binary(make, other_low=0.5, other_high=2.0)
-    yield make.call(make.integers(3, low=-9), make.integers(2, 3, low=1))
-    yield make.error(ZeroDivisionError, "divided by 0", make.integers(3), 0)
-
-
-@operator(
-    "standard::remainder",
-    elementwise=True,
-    dtypes=NUMERIC,
-    kinks=_near_jump,
-    method=True,
-)
-def remainder(input, other):
-    """``input - floor(input / other) * other``; it has the sign of `other`.
-
-    Raises
-    ------
-    ZeroDivisionError
-        An integer tensor is divided by zero.
-    """
-    _refuse_zero("remainder", input, other)
-    return np.remainder(input, other)
-
-
-@remainder.backward
-def _(grad, input, other, needs):
-    return grad, -grad * ops.floor_divide(input, other) if needs.other else None
-
-
-@remainder.samples
-def _(make):
-    yield from binary(make, other_low=0.5, other_high=2.0)
-    yield make.call(make.normal(4), make.uniform(4, low=-2.0, high=-0.5))
-    yield make.error(ZeroDivisionError, "divided by 0", make.integers(3), 0)
-
-
 # --------------------------------------------------------------------------- size and sign
 
 
@@ -199,6 +160,7 @@ def _(make):
     dtypes={"input": "numeric"},
     kinks={0.0: 0.0},
     cpu=cpu.absolute,
+    cuda="abs(input)",
     method=True,
 )
 def abs(input):
@@ -209,6 +171,9 @@ def abs(input):
 @abs.backward
 def _(grad, input):
     return grad * ops.sign(input)
+
+
+abs.backward_kernel(cuda="grad * sign(input)")
 
 
 @abs.samples
@@ -222,6 +187,7 @@ def _(make):
     elementwise=True,
     dtypes={"input": "numeric"},
     kinks={0.0: 0.0},
+    cuda=numbers("sign", "sign(input)", "input"),
     method=True,
 )
 def sign(input):
@@ -244,7 +210,12 @@ def _(make):
 
 
 @operator(
-    "standard::square", elementwise=True, dtypes={"input": "numeric"}, cpu=cpu.square, method=True
+    "standard::square",
+    elementwise=True,
+    dtypes={"input": "numeric"},
+    cpu=cpu.square,
+    cuda=numbers("square", "input * input", "input"),
+    method=True,
 )
 def square(input):
     """Each element times itself."""
@@ -259,7 +230,7 @@ def _(make):
     yield from unary(make)
 
 
-@operator("standard::sqrt", elementwise=True, cpu=cpu.sqrt, method=True)
+@operator("standard::sqrt", elementwise=True, cpu=cpu.sqrt, cuda="sqrt(input)", method=True)
 def sqrt(input):
     """Square root; the derivative at 0 is infinite."""
     return np.sqrt(input)
@@ -273,7 +244,7 @@ def _(make):
     yield from unary(make, low=0.3, high=3.0)
 
 
-@operator("standard::rsqrt", elementwise=True, cpu=cpu.rsqrt, method=True)
+@operator("standard::rsqrt", elementwise=True, cpu=cpu.rsqrt, cuda="rsqrt(input)", method=True)
 def rsqrt(input):
     """One over the square root."""
     return np.reciprocal(np.sqrt(input))
@@ -284,12 +255,17 @@ def _(grad, out):
     return grad * (out * out * out) * -0.5
 
 
+rsqrt.backward_kernel(cuda="-0.5 * grad * out * out * out")
+
+
 @rsqrt.samples
 def _(make):
     yield from unary(make, low=0.3, high=3.0)
 
 
-@operator("standard::reciprocal", elementwise=True, cpu=cpu.reciprocal, method=True)
+@operator(
+    "standard::reciprocal", elementwise=True, cpu=cpu.reciprocal, cuda="1 / input", method=True
+)
 def reciprocal(input):
     """One over each element."""
     return np.reciprocal(input)
@@ -311,6 +287,7 @@ def _(make):
     elementwise=True,
     dtypes={"input": "numeric", "exponent": "numeric"},
     cpu=cpu.pow,
+    cuda=".cuda:pow",
     method=True,
 )
 def pow(input, exponent):

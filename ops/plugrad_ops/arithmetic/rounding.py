@@ -35,7 +35,14 @@ def _samples(make):
     yield make.call(make.integers(3, low=-3))
 
 
-@operator("standard::round", elementwise=True, dtypes=NUMERIC, kinks=_near_half, method=True)
+@operator(
+    "standard::round",
+    elementwise=True,
+    dtypes=NUMERIC,
+    kinks=_near_half,
+    cuda=".cuda:round",
+    method=True,
+)
 def round(input, *, decimals=0):
     """The nearest multiple of ``10**-decimals``, ties to even; the derivative is 0 everywhere."""
     return _whole(lambda x: np.round(x, decimals), input)
@@ -51,7 +58,14 @@ def _(make):
     yield make.call(make.uniform(3, 4, low=-200, high=200), decimals=-1)
 
 
-@operator("standard::floor", elementwise=True, dtypes=NUMERIC, kinks=_near_integer, method=True)
+@operator(
+    "standard::floor",
+    elementwise=True,
+    dtypes=NUMERIC,
+    kinks=_near_integer,
+    cuda="floor(input)",
+    method=True,
+)
 def floor(input):
     """The greatest whole number that is not above; the derivative is 0 everywhere."""
     return _whole(np.floor, input)
@@ -61,7 +75,14 @@ floor.backward(_no_gradient)
 floor.samples(_samples)
 
 
-@operator("standard::ceil", elementwise=True, dtypes=NUMERIC, kinks=_near_integer, method=True)
+@operator(
+    "standard::ceil",
+    elementwise=True,
+    dtypes=NUMERIC,
+    kinks=_near_integer,
+    cuda="ceil(input)",
+    method=True,
+)
 def ceil(input):
     """The least whole number that is not below; the derivative is 0 everywhere."""
     return _whole(np.ceil, input)
@@ -71,7 +92,14 @@ ceil.backward(_no_gradient)
 ceil.samples(_samples)
 
 
-@operator("standard::trunc", elementwise=True, dtypes=NUMERIC, kinks=_near_integer, method=True)
+@operator(
+    "standard::trunc",
+    elementwise=True,
+    dtypes=NUMERIC,
+    kinks=_near_integer,
+    cuda="trunc(input)",
+    method=True,
+)
 def trunc(input):
     """The next whole number towards 0; the derivative is 0 everywhere."""
     return _whole(np.trunc, input)

@@ -49,6 +49,7 @@ def _with_ties(make):
     dtypes=NUMERIC,
     kinks=_near_tie,
     cpu=cpu.maximum,
+    cuda="max(input, other)",
     method=True,
 )
 def maximum(input, other):
@@ -70,6 +71,7 @@ maximum.samples(_with_ties)
     dtypes=NUMERIC,
     kinks=_near_tie,
     cpu=cpu.minimum,
+    cuda="min(input, other)",
     method=True,
 )
 def minimum(input, other):
@@ -103,6 +105,7 @@ def _near_bound(input, min=None, max=None, *, tol):
     elementwise=True,
     dtypes={"input": "numeric", "min": "numeric", "max": "numeric"},
     kinks=_near_bound,
+    cuda=".cuda:clamp",
     method=True,
 )
 def clamp(input, min=None, max=None):
@@ -150,6 +153,7 @@ def _(make):
     "standard::where",
     elementwise=True,
     dtypes={"condition": "bool", "input": "numeric", "other": "numeric"},
+    cuda="condition ? input : other",
 )
 def where(condition, input, other):
     """`input` where `condition` is true, else `other`.
@@ -183,7 +187,7 @@ def _same_shape(input, *, dtype):
     return input.shape, np.dtype(dtype)
 
 
-@operator("standard::cast", dtypes="numeric", infer=_same_shape)
+@operator("standard::cast", dtypes="numeric", infer=_same_shape, cuda="plugrad_ops.shape.cuda:cast")
 def cast(input, *, dtype):
     """The values in another dtype, in a new tensor; the gradient is cast back."""
     return input.astype(dtype)
@@ -204,7 +208,13 @@ def _(make):
     yield make.error(TypeError, "dtype", make.normal(3), dtype="no such dtype")
 
 
-@operator("standard::zeros_like", elementwise=True, dtypes="any", nondifferentiable=True)
+@operator(
+    "standard::zeros_like",
+    elementwise=True,
+    dtypes="any",
+    nondifferentiable=True,
+    cuda="plugrad_ops.shape.cuda:zeros_like",
+)
 def zeros_like(input):
     """Zeros of the shape and dtype of `input`, whatever it holds: ``input * 0`` is NaN for infinities."""
     return np.zeros_like(input)

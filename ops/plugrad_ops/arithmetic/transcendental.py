@@ -16,7 +16,7 @@ LN10 = math.log(10.0)
 # ------------------------------------------------------------------ exponentials, logarithms
 
 
-@operator("standard::exp", elementwise=True, cpu=cpu.exp, method=True)
+@operator("standard::exp", elementwise=True, cpu=cpu.exp, cuda="exp(input)", method=True)
 def exp(input):
     """e to the power of each element."""
     return np.exp(input)
@@ -30,7 +30,7 @@ def _(make):
     yield from unary(make)
 
 
-@operator("standard::exp2", elementwise=True, cpu=cpu.exp2, method=True)
+@operator("standard::exp2", elementwise=True, cpu=cpu.exp2, cuda="exp2(input)", method=True)
 def exp2(input):
     """2 to the power of each element."""
     return np.exp2(input)
@@ -46,7 +46,7 @@ def _(make):
     yield from unary(make)
 
 
-@operator("standard::expm1", elementwise=True, cpu=cpu.expm1, method=True)
+@operator("standard::expm1", elementwise=True, cpu=cpu.expm1, cuda="expm1(input)", method=True)
 def expm1(input):
     """``exp(input) - 1``, accurate near 0."""
     return np.expm1(input)
@@ -57,12 +57,15 @@ def _(grad, out):
     return grad * (out + 1.0)
 
 
+expm1.backward_kernel(cuda="grad * (out + 1)")
+
+
 @expm1.samples
 def _(make):
     yield from unary(make)
 
 
-@operator("standard::log", elementwise=True, cpu=cpu.log, method=True)
+@operator("standard::log", elementwise=True, cpu=cpu.log, cuda="log(input)", method=True)
 def log(input):
     """Natural logarithm."""
     return np.log(input)
@@ -76,7 +79,7 @@ def _(make):
     yield from unary(make, low=0.3, high=3.0)
 
 
-@operator("standard::log2", elementwise=True, cpu=cpu.log2, method=True)
+@operator("standard::log2", elementwise=True, cpu=cpu.log2, cuda="log2(input)", method=True)
 def log2(input):
     """Logarithm to the base 2."""
     return np.log2(input)
@@ -92,7 +95,7 @@ def _(make):
     yield from unary(make, low=0.3, high=3.0)
 
 
-@operator("standard::log10", elementwise=True, cpu=cpu.log10, method=True)
+@operator("standard::log10", elementwise=True, cpu=cpu.log10, cuda="log10(input)", method=True)
 def log10(input):
     """Logarithm to the base 10."""
     return np.log10(input)
@@ -108,7 +111,7 @@ def _(make):
     yield from unary(make, low=0.3, high=3.0)
 
 
-@operator("standard::log1p", elementwise=True, cpu=cpu.log1p, method=True)
+@operator("standard::log1p", elementwise=True, cpu=cpu.log1p, cuda="log1p(input)", method=True)
 def log1p(input):
     """``log(1 + input)``, accurate near 0."""
     return np.log1p(input)
@@ -119,12 +122,15 @@ def _(grad, input):
     return grad / (input + 1.0)
 
 
+log1p.backward_kernel(cuda="grad / (1 + input)")
+
+
 @log1p.samples
 def _(make):
     yield from unary(make, low=-0.6, high=2.0)
 
 
-@operator("standard::logaddexp", elementwise=True, method=True)
+@operator("standard::logaddexp", elementwise=True, cuda="logaddexp(input, other)", method=True)
 def logaddexp(input, other):
     """``log(exp(input) + exp(other))`` without overflow.
 
@@ -151,7 +157,7 @@ def _(make):
 # ----------------------------------------------------------------------------- trigonometric
 
 
-@operator("standard::sin", elementwise=True, cpu=cpu.sin, method=True)
+@operator("standard::sin", elementwise=True, cpu=cpu.sin, cuda="sin(input)", method=True)
 def sin(input):
     """Sine of an angle in radians."""
     return np.sin(input)
@@ -162,12 +168,15 @@ def _(grad, input):
     return grad * ops.cos(input)
 
 
+sin.backward_kernel(cuda="grad * cos(input)")
+
+
 @sin.samples
 def _(make):
     yield from unary(make)
 
 
-@operator("standard::cos", elementwise=True, cpu=cpu.cos, method=True)
+@operator("standard::cos", elementwise=True, cpu=cpu.cos, cuda="cos(input)", method=True)
 def cos(input):
     """Cosine of an angle in radians."""
     return np.cos(input)
@@ -178,12 +187,15 @@ def _(grad, input):
     return -grad * ops.sin(input)
 
 
+cos.backward_kernel(cuda="-grad * sin(input)")
+
+
 @cos.samples
 def _(make):
     yield from unary(make)
 
 
-@operator("standard::tan", elementwise=True, method=True)
+@operator("standard::tan", elementwise=True, cuda="tan(input)", method=True)
 def tan(input):
     """Tangent of an angle in radians."""
     return np.tan(input)
@@ -194,12 +206,15 @@ def _(grad, out):
     return grad * (out * out + 1.0)
 
 
+tan.backward_kernel(cuda="grad * (1 + out * out)")
+
+
 @tan.samples
 def _(make):
     yield from unary(make, low=-1.2, high=1.2)
 
 
-@operator("standard::asin", elementwise=True, method=True)
+@operator("standard::asin", elementwise=True, cuda="asin(input)", method=True)
 def asin(input):
     """Angle in [-pi/2, pi/2] whose sine is `input`; NaN outside [-1, 1]."""
     return np.arcsin(input)
@@ -216,7 +231,7 @@ def _(make):
     yield from unary(make, low=-0.9, high=0.9)
 
 
-@operator("standard::acos", elementwise=True, method=True)
+@operator("standard::acos", elementwise=True, cuda="acos(input)", method=True)
 def acos(input):
     """Angle in [0, pi] whose cosine is `input`; NaN outside [-1, 1]."""
     return np.arccos(input)
@@ -232,7 +247,7 @@ def _(make):
     yield from unary(make, low=-0.9, high=0.9)
 
 
-@operator("standard::atan", elementwise=True, method=True)
+@operator("standard::atan", elementwise=True, cuda="atan(input)", method=True)
 def atan(input):
     """Angle in (-pi/2, pi/2) whose tangent is `input`."""
     return np.arctan(input)
@@ -243,6 +258,9 @@ def _(grad, input):
     return grad / (input * input + 1.0)
 
 
+atan.backward_kernel(cuda="grad / (1 + input * input)")
+
+
 @atan.samples
 def _(make):
     yield from unary(make)
@@ -251,7 +269,7 @@ def _(make):
 # -------------------------------------------------------------------------------- hyperbolic
 
 
-@operator("standard::sinh", elementwise=True, method=True)
+@operator("standard::sinh", elementwise=True, cuda="sinh(input)", method=True)
 def sinh(input):
     """Hyperbolic sine."""
     return np.sinh(input)
@@ -262,12 +280,15 @@ def _(grad, input):
     return grad * ops.cosh(input)
 
 
+sinh.backward_kernel(cuda="grad * cosh(input)")
+
+
 @sinh.samples
 def _(make):
     yield from unary(make)
 
 
-@operator("standard::cosh", elementwise=True, method=True)
+@operator("standard::cosh", elementwise=True, cuda="cosh(input)", method=True)
 def cosh(input):
     """Hyperbolic cosine."""
     return np.cosh(input)
@@ -278,6 +299,9 @@ def _(grad, input):
     return grad * ops.sinh(input)
 
 
+cosh.backward_kernel(cuda="grad * sinh(input)")
+
+
 @cosh.samples
 def _(make):
     yield from unary(make)
@@ -286,7 +310,7 @@ def _(make):
 # ---------------------------------------------------------------------------- error function
 
 
-@operator("standard::erf", elementwise=True, cpu=cpu.erf, method=True)
+@operator("standard::erf", elementwise=True, cpu=cpu.erf, cuda="erf(input)", method=True)
 def erf(input):
     """Error function, ``2 / sqrt(pi)`` times the integral of ``exp(-t*t)`` from 0 to `input`."""
     return cpu.erf_of(input)
@@ -297,12 +321,15 @@ def _(grad, input):
     return grad * ops.exp(-(input * input)) * (2.0 / math.sqrt(math.pi))
 
 
+erf.backward_kernel(cuda="grad * exp(-input * input) * 1.12837916709551257390")
+
+
 @erf.samples
 def _(make):
     yield from unary(make)
 
 
-@operator("standard::erfc", elementwise=True, cpu=cpu.erfc, method=True)
+@operator("standard::erfc", elementwise=True, cpu=cpu.erfc, cuda="erfc(input)", method=True)
 def erfc(input):
     """``1 - erf(input)``, accurate where that is small."""
     return cpu.erfc_of(input)
@@ -311,6 +338,9 @@ def erfc(input):
 @erfc.backward
 def _(grad, input):
     return grad * ops.exp(-(input * input)) * (-2.0 / math.sqrt(math.pi))
+
+
+erfc.backward_kernel(cuda="grad * exp(-input * input) * -1.12837916709551257390")
 
 
 @erfc.samples

@@ -55,6 +55,7 @@ def _take_meta(input, indices, *, dim):
     dtypes={"input": "any", "indices": "integer"},
     infer=_take_meta,
     method=True,
+    cuda=".cuda:take_along_dim",
 )
 def take_along_dim(input, indices, *, dim):
     """``out[i, j, k] = input[i, indices[i, j, k], k]`` for ``dim=1``; the other dimensions broadcast.
@@ -98,7 +99,12 @@ def _add_meta(input, indices, *, shape, dim):
     return tuple(shape), input.dtype
 
 
-@operator("standard::add_along_dim", dtypes={"input": "any", "indices": "integer"}, infer=_add_meta)
+@operator(
+    "standard::add_along_dim",
+    dtypes={"input": "any", "indices": "integer"},
+    infer=_add_meta,
+    cuda=".cuda:add_along_dim",
+)
 def add_along_dim(input, indices, *, shape, dim):
     """Zeros of `shape` with `input` added where `take_along_dim` would read."""
     seen, dim = _along_shape("add_along_dim", shape, indices.shape, dim)
@@ -191,6 +197,7 @@ def _(make):
     dtypes="integer",
     nondifferentiable=True,
     infer=lambda input, *, num_classes: ((*input.shape, num_classes), np.dtype(np.int64)),
+    cuda=".cuda:one_hot",
 )
 def one_hot(input, *, num_classes):
     """A last dimension of length `num_classes` that is 1 at the class and 0 elsewhere.

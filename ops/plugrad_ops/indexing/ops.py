@@ -88,7 +88,12 @@ def _slice_adjoint_meta(input, *, shape, index):
     return tuple(shape), input.dtype
 
 
-@operator("standard::slice_adjoint", dtypes="any", infer=_slice_adjoint_meta)
+@operator(
+    "standard::slice_adjoint",
+    dtypes="any",
+    infer=_slice_adjoint_meta,
+    cuda="plugrad_ops.shape.cuda:slice_adjoint",
+)
 def slice_adjoint(input, *, shape, index):
     """Zeros of `shape` with `input` in the place that `slice` would read."""
     out = np.zeros(shape, input.dtype)
@@ -116,7 +121,12 @@ def _index_meta(input, *indices, spec):
     return indexed_shape("index", input.shape, spec, [i.shape for i in indices]), input.dtype
 
 
-@operator("standard::index", dtypes={"input": "any", "indices": "integer"}, infer=_index_meta)
+@operator(
+    "standard::index",
+    dtypes={"input": "any", "indices": "integer"},
+    infer=_index_meta,
+    cuda=".cuda:index",
+)
 def index(input, *indices, spec):
     """The elements of `input` at integer arrays, with NumPy's meaning; `spec` says which array goes where.
 
@@ -160,6 +170,7 @@ def _accumulate_meta(input, *indices, shape, spec):
     "standard::index_accumulate",
     dtypes={"input": "any", "indices": "integer"},
     infer=_accumulate_meta,
+    cuda=".cuda:index_accumulate",
 )
 def index_accumulate(input, *indices, shape, spec):
     """Zeros of `shape` with `input` added where `index` would read; what meets at one position adds up."""

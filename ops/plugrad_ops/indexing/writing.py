@@ -6,7 +6,7 @@ keeps that order for one-dimensional indices only, so all others go through flat
 
 import numpy as np
 
-from plugrad import composite, operator, ops
+from plugrad import composite, from_numpy, operator, ops
 from plugrad_ops.indexing.spec import (
     ARRAY,
     WHOLE,
@@ -59,6 +59,7 @@ def _write_meta(input, values, *indices, spec, accumulate=False):
     "standard::index_write",
     dtypes={"input": "any", "values": "any", "indices": "integer"},
     infer=_write_meta,
+    cuda=".cuda:index_write",
 )
 def index_write(input, values, *indices, spec, accumulate=False):
     """A copy of `input` with `values` at the index, or added there with ``accumulate=True``.
@@ -117,6 +118,7 @@ def _(make):
     "standard::index_clear",
     dtypes={"input": "any", "indices": "integer"},
     infer=lambda input, *indices, spec: (input.shape, input.dtype),
+    cuda=".cuda:index_clear",
 )
 def index_clear(input, *indices, spec):
     """A copy of `input` with zeros at the index."""
@@ -145,6 +147,7 @@ def _(make):
         indexed_shape("last_writes", shape, spec, [i.shape for i in indices]),
         np.dtype(bool),
     ),
+    cuda=".cuda:last_writes",
 )
 def last_writes(*indices, shape, spec):
     """For each element of the index into `shape`, whether no later one, in C order, meets its position."""
@@ -203,6 +206,7 @@ def _(make):
     dtypes={"input": "any", "values": "any", "indices": "integer"},
     infer=lambda input, values, *indices, spec: (input.shape, input.dtype),
     mutates="input",
+    cuda=".cuda:index_write_",
 )
 def index_write_(input, values, *indices, spec):
     """`input` with `values` written at the index, in place; the last of several writes to one position stays.
@@ -247,6 +251,8 @@ def setitem(input, index, value):
     spec, arrays = parse_index(index, input.shape)
     if not hasattr(value, "array"):
         value = np.asarray(value, dtype=input.dtype)
+        if input.device != "cpu":
+            value = from_numpy(value).to(input.device)
     elif value.dtype != input.dtype:
         value = ops.cast(value, dtype=input.dtype)
     return ops.index_write_(input, value, *arrays, spec=spec)

@@ -52,7 +52,9 @@ def product(a, b):
     return np.matmul(a, b)
 
 
-@operator("standard::matmul", dtypes="numeric", infer=_matmul_meta, method=True)
+@operator(
+    "standard::matmul", dtypes="numeric", infer=_matmul_meta, method=True, cuda=".cuda:matmul"
+)
 def matmul(input, other):
     """The matrix product; leading dimensions broadcast, a 1-d tensor is a row on the left and a column on the right.
 
@@ -232,7 +234,7 @@ def _linear_meta(input, weight, bias=None):
     return shape, np.result_type(*(m.dtype for m in (input, weight, bias) if m is not None))
 
 
-@operator("standard::linear", infer=_linear_meta)
+@operator("standard::linear", infer=_linear_meta, cuda=".cuda:linear")
 def linear(input, weight, bias=None):
     """``input @ weight.T + bias``.
 

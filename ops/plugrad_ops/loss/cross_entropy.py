@@ -95,6 +95,7 @@ softmax_cross_entropy = operator(
     dtypes={"target": "integer"},
     infer=_fused_meta,
     cpu=cpu.CrossEntropy(softmax_cross_entropy),
+    cuda=".cross_entropy_cuda:softmax_cross_entropy",
 )(softmax_cross_entropy)
 
 
@@ -114,7 +115,7 @@ def _(grad, input, target, ignore_index, reduction, label_smoothing):
     return weight * (ops.softmax(input, dim=dim) - wanted), None
 
 
-@softmax_cross_entropy.backward_kernel
+@softmax_cross_entropy.backward_kernel(cuda=".cross_entropy_cuda:softmax_cross_entropy_backward")
 def _(grad, input, target, ignore_index, reduction, label_smoothing):
     out = cpu.cross_entropy_gradient(grad, input, target, ignore_index, reduction, label_smoothing)
     if out is not None:

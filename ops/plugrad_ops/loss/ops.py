@@ -101,7 +101,7 @@ def _error_samples(make):
     yield make.error(RuntimeError, "do not broadcast", make.normal(2), make.normal(3))
 
 
-@operator("standard::mse_loss", infer=_error_meta)
+@operator("standard::mse_loss", infer=_error_meta, cuda=".errors_cuda:mse_loss")
 def mse_loss(input, target, *, reduction="mean"):
     """The squared error; the two broadcast.
 
@@ -123,7 +123,7 @@ def _(grad, input, target, like, needs, reduction):
     return _error_gradients(2 * (input - target), grad, like, needs, reduction)
 
 
-@mse_loss.backward_kernel
+@mse_loss.backward_kernel(cuda=".errors_cuda:mse_loss.backward")
 def _(grad, input, target, like, needs, reduction):
     slope = np.asarray(input - target)
     return _error_arrays(np.multiply(slope, 2, out=slope), grad, like, needs, reduction)
@@ -136,7 +136,7 @@ def _equal(input, target, *, tol, reduction="mean"):
     return np.abs(input - target) <= tol
 
 
-@operator("standard::l1_loss", infer=_error_meta, kinks=_equal)
+@operator("standard::l1_loss", infer=_error_meta, kinks=_equal, cuda=".errors_cuda:l1_loss")
 def l1_loss(input, target, *, reduction="mean"):
     """The absolute error, with gradient 0 where the two are equal; they broadcast.
 
@@ -158,7 +158,7 @@ def _(grad, input, target, like, needs, reduction):
     return _error_gradients(ops.sign(input - target), grad, like, needs, reduction)
 
 
-@l1_loss.backward_kernel
+@l1_loss.backward_kernel(cuda=".errors_cuda:l1_loss.backward")
 def _(grad, input, target, like, needs, reduction):
     slope = np.asarray(input - target)
     return _error_arrays(np.sign(slope, out=slope), grad, like, needs, reduction)
@@ -177,14 +177,19 @@ def _smallest(dtype):
     return max(1e-12, float(np.finfo(dtype).tiny))
 
 
-@operator("standard::binary_entropy", elementwise=True)
+# On a device what lies outside [0, 1] gives NaN: to raise would be to wait for the device in every call.
+@operator(
+    "standard::binary_entropy",
+    elementwise=True,
+    cuda="-(target * max(log(input), -100) + (1 - target) * max(log1p(-input), -100))",
+)
 def binary_entropy(input, target):
     """-(target log(input) + (1 - target) log(1 - input)), each logarithm bounded below by -100.
 
     Raises
     ------
     RuntimeError
-        `input` holds something outside [0, 1].
+        `input` holds something outside [0, 1]; on a CUDA device the loss is NaN there.
     """
     if np.size(input) and not (np.min(input) >= 0 and np.max(input) <= 1):
         raise RuntimeError(
@@ -252,7 +257,11 @@ def _(make):
     )
 
 
-@operator("standard::logistic_loss", elementwise=True)
+@operator(
+    "standard::logistic_loss",
+    elementwise=True,
+    cuda="max(input, 0) - input * target + log1p(exp(-abs(input)))",
+)
 def logistic_loss(input, target):
     """The cross entropy of targets in [0, 1] and probabilities given by their logits, without overflow.
 
@@ -265,6 +274,11 @@ def logistic_loss(input, target):
 def _(grad, input, target, needs):
     grad_input = grad * (ops.sigmoid(input) - target) if needs.input else None
     return grad_input, (-grad * input if needs.target else None)
+
+
+logistic_loss.backward_kernel(
+    cuda={"input": "grad * (sigmoid(input) - target)", "target": "-grad * input"}
+)
 
 
 @logistic_loss.samples

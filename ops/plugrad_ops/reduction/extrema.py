@@ -61,7 +61,14 @@ def _extreme_samples(make):
     yield make.error(IndexError, "out of range", make.distinct(2, 3), dim=2)
 
 
-@operator("standard::amax", dtypes="numeric", infer=_reduced_meta, kinks=_ties(1), method=True)
+@operator(
+    "standard::amax",
+    dtypes="numeric",
+    infer=_reduced_meta,
+    kinks=_ties(1),
+    method=True,
+    cuda=".cuda:amax",
+)
 def amax(input, *, dim=None, keepdim=False):
     """The greatest element over `dim`; elements that tie share the gradient.
 
@@ -81,7 +88,14 @@ def _(grad, input, out, dim, keepdim):
 amax.samples(_extreme_samples)
 
 
-@operator("standard::amin", dtypes="numeric", infer=_reduced_meta, kinks=_ties(-1), method=True)
+@operator(
+    "standard::amin",
+    dtypes="numeric",
+    infer=_reduced_meta,
+    kinks=_ties(-1),
+    method=True,
+    cuda=".cuda:amin",
+)
 def amin(input, *, dim=None, keepdim=False):
     """The smallest element over `dim`; elements that tie share the gradient.
 
@@ -122,6 +136,7 @@ def _middle(input):
     infer=lambda input: ((), input.dtype),
     kinks=_middle_ties,
     method=True,
+    cuda=".cuda:median",
 )
 def median(input):
     """The middle element of all, the lower one of an even number; elements equal to it share the gradient.
@@ -244,7 +259,12 @@ def _position_samples(make):
 
 
 @operator(
-    "standard::argmax", dtypes="numeric", infer=_position_meta, nondifferentiable=True, method=True
+    "standard::argmax",
+    dtypes="numeric",
+    infer=_position_meta,
+    nondifferentiable=True,
+    method=True,
+    cuda=".cuda:argmax",
 )
 def argmax(input, *, dim=None, keepdim=False):
     """The index of the first greatest element along `dim`, or into the flattened tensor."""
@@ -255,7 +275,12 @@ argmax.samples(_position_samples)
 
 
 @operator(
-    "standard::argmin", dtypes="numeric", infer=_position_meta, nondifferentiable=True, method=True
+    "standard::argmin",
+    dtypes="numeric",
+    infer=_position_meta,
+    nondifferentiable=True,
+    method=True,
+    cuda=".cuda:argmin",
 )
 def argmin(input, *, dim=None, keepdim=False):
     """The index of the first smallest element along `dim`, or into the flattened tensor."""
@@ -283,7 +308,14 @@ def _truth_samples(make):
     yield make.error(IndexError, "out of range", make.booleans(2, 3), dim=2)
 
 
-@operator("standard::all", dtypes="numeric", infer=_truth_meta, nondifferentiable=True, method=True)
+@operator(
+    "standard::all",
+    dtypes="numeric",
+    infer=_truth_meta,
+    nondifferentiable=True,
+    method=True,
+    cuda=".cuda:all",
+)
 def all(input, *, dim=None, keepdim=False):
     """Whether every element over `dim` is nonzero; true where there is none."""
     axes = normalize_dims("all", dim, input.ndim)
@@ -293,7 +325,14 @@ def all(input, *, dim=None, keepdim=False):
 all.samples(_truth_samples)
 
 
-@operator("standard::any", dtypes="numeric", infer=_truth_meta, nondifferentiable=True, method=True)
+@operator(
+    "standard::any",
+    dtypes="numeric",
+    infer=_truth_meta,
+    nondifferentiable=True,
+    method=True,
+    cuda=".cuda:any",
+)
 def any(input, *, dim=None, keepdim=False):
     """Whether any element over `dim` is nonzero; false where there is none."""
     axes = normalize_dims("any", dim, input.ndim)

@@ -51,7 +51,7 @@ def _norm_kinks(input, *, tol, p=2.0, dim=None, keepdim=False):
     return np.broadcast_to(near, size.shape)
 
 
-@operator("standard::norm", infer=_norm_meta, kinks=_norm_kinks, method=True)
+@operator("standard::norm", infer=_norm_meta, kinks=_norm_kinks, method=True, cuda=".cuda:norm")
 def norm(input, *, p=2.0, dim=None, keepdim=False):
     """(Σ |input|**p)**(1/p) over `dim`; the greatest or smallest size for p = ±inf, the nonzero ones' number for 0.
 

@@ -67,7 +67,7 @@ def _sum_meta(input, *, dim=None, keepdim=False, dtype=None):
     return reduced_shape(input.shape, axes, keepdim), total_dtype(input.dtype, dtype)
 
 
-@operator("standard::sum", dtypes="numeric", infer=_sum_meta, method=True)
+@operator("standard::sum", dtypes="numeric", infer=_sum_meta, method=True, cuda=".cuda:sum")
 def sum(input, *, dim=None, keepdim=False, dtype=None):
     """The sum over `dim`; bools and integers are summed in int64 unless `dtype` says otherwise."""
     if dim is None and dtype is None and input.dtype.char in "fd":
@@ -120,7 +120,7 @@ def sum_array_to(array, shape):
     return accumulate(np.add, array, axes, False, array.dtype).reshape(shape) if axes else array
 
 
-@operator("standard::sum_to", dtypes="numeric", infer=_sum_to_meta)
+@operator("standard::sum_to", dtypes="numeric", infer=_sum_to_meta, cuda=".cuda:sum_to")
 def sum_to(input, *, shape):
     """The adjoint of broadcasting: `input` summed over what broadcasting `shape` to its shape would repeat."""
     out = sum_array_to(input, shape)
@@ -148,7 +148,7 @@ def _mean_meta(input, *, dim=None, keepdim=False, dtype=None):
     return reduced_shape(input.shape, axes, keepdim), np.dtype(dtype or input.dtype)
 
 
-@operator("standard::mean", infer=_mean_meta, method=True)
+@operator("standard::mean", infer=_mean_meta, method=True, cuda=".cuda:mean")
 def mean(input, *, dim=None, keepdim=False, dtype=None):
     """The mean over `dim`; NaN where there is nothing to average."""
     dtype = np.dtype(dtype or input.dtype)
@@ -186,7 +186,7 @@ def _prod_meta(input, *, dim=None, keepdim=False, dtype=None):
     return reduced_shape(input.shape, axes, keepdim), total_dtype(input.dtype, dtype)
 
 
-@operator("standard::prod", dtypes="numeric", infer=_prod_meta, method=True)
+@operator("standard::prod", dtypes="numeric", infer=_prod_meta, method=True, cuda=".cuda:prod")
 def prod(input, *, dim=None, keepdim=False, dtype=None):
     """The product over `dim`; bools and integers are multiplied in int64 unless `dtype` says otherwise."""
     dtype = total_dtype(input.dtype, dtype)
@@ -278,7 +278,7 @@ def _var_samples(make):
     yield make.error(IndexError, "out of range", make.normal(2, 3), dim=2)
 
 
-@operator("standard::var", infer=_var_meta, method=True)
+@operator("standard::var", infer=_var_meta, method=True, cuda=".cuda:var")
 def var(input, *, dim=None, unbiased=None, keepdim=False, correction=1):
     """The sum of squared deviations from the mean over `dim`, divided by the number of elements less `correction`.
 
@@ -309,7 +309,7 @@ def _constant_slices(input, *, tol, dim=None, unbiased=None, keepdim=False, corr
     return np.broadcast_to(spread_out <= tol, input.shape)
 
 
-@operator("standard::std", infer=_var_meta, kinks=_constant_slices, method=True)
+@operator("standard::std", infer=_var_meta, kinks=_constant_slices, method=True, cuda=".cuda:std")
 def std(input, *, dim=None, unbiased=None, keepdim=False, correction=1):
     """The square root of `var`; where that is 0 the gradient is 0."""
     out = np.sqrt(_variance("std", input, dim, unbiased, keepdim, correction))
@@ -350,7 +350,7 @@ def _logsumexp_meta(input, *, dim, keepdim=False):
     ), input.dtype
 
 
-@operator("standard::logsumexp", infer=_logsumexp_meta, method=True)
+@operator("standard::logsumexp", infer=_logsumexp_meta, method=True, cuda=".cuda:logsumexp")
 def logsumexp(input, *, dim, keepdim=False):
     """log Σ exp(input) over `dim`, without overflow; -inf where there is nothing, or nothing above -inf."""
     return stable_logsumexp(input, normalize_dims("logsumexp", dim, input.ndim), keepdim)

@@ -30,7 +30,7 @@ def _scan_samples(make):
     yield make.error(IndexError, "out of range", make.normal(2, 3), dim=2)
 
 
-@operator("standard::cumsum", dtypes="numeric", infer=_scan_meta, method=True)
+@operator("standard::cumsum", dtypes="numeric", infer=_scan_meta, method=True, cuda=".cuda:cumsum")
 def cumsum(input, *, dim):
     """Element i is the sum of elements 0 to i of dimension `dim`."""
     return _accumulate("cumsum", np.add, input, dim)
@@ -44,7 +44,9 @@ def _(grad, dim):
 cumsum.samples(_scan_samples)
 
 
-@operator("standard::cumprod", dtypes="numeric", infer=_scan_meta, method=True)
+@operator(
+    "standard::cumprod", dtypes="numeric", infer=_scan_meta, method=True, cuda=".cuda:cumprod"
+)
 def cumprod(input, *, dim):
     """Element i is the product of elements 0 to i of dimension `dim`."""
     return _accumulate("cumprod", np.multiply, input, dim)
@@ -75,6 +77,7 @@ def _shifted(x, dim):
 @operator(
     "standard::linear_scan",
     infer=lambda factor, term, *, dim: (term.shape, term.dtype),
+    cuda=".cuda:linear_scan",
 )
 def linear_scan(factor, term, *, dim):
     """``out[i] = factor[i] * out[i - 1] + term[i]`` along `dim`, from ``out[0] = term[0]``.

@@ -114,7 +114,7 @@ def _same(input, **constants):
     return input.shape, input.dtype
 
 
-@operator("standard::flip", dtypes="any", infer=_same, method=True)
+@operator("standard::flip", dtypes="any", infer=_same, cuda=".cuda:flip", method=True)
 def flip(input, *, dims):
     """A copy with the order reversed along `dims` (an integer or a tuple)."""
     dims = dims if isinstance(dims, tuple | list) else (dims,)
@@ -136,7 +136,7 @@ def _(make):
     yield make.error(RuntimeError, "twice", make.normal(2, 3), dims=(0, 0))
 
 
-@operator("standard::copy", dtypes="any", infer=_same)
+@operator("standard::copy", dtypes="any", infer=_same, cuda=".cuda:copy")
 def copy(input):
     """The same values in memory of their own, laid out as in `input` where `input` has no gaps or overlaps."""
     return input.copy("K")
@@ -167,7 +167,7 @@ def _(make):
     yield make.call(make.normal(0, 2))
 
 
-@operator("standard::contiguous_copy", dtypes="any", infer=_same)
+@operator("standard::contiguous_copy", dtypes="any", infer=_same, cuda=".cuda:contiguous_copy")
 def contiguous_copy(input):
     """The same values in memory of their own, in C order."""
     return input.copy("C")

@@ -75,7 +75,9 @@ def _adjoint_meta(input, *, shape, offset=0, dim1=0, dim2=1):
     return tuple(shape), input.dtype
 
 
-@operator("standard::diagonal_adjoint", dtypes="any", infer=_adjoint_meta)
+@operator(
+    "standard::diagonal_adjoint", dtypes="any", infer=_adjoint_meta, cuda=".cuda:diagonal_adjoint"
+)
 def diagonal_adjoint(input, *, shape, offset=0, dim1=0, dim2=1):
     """Zeros of `shape` with `input` in the place that `diagonal` would read."""
     _adjoint_meta(input, shape=shape, offset=offset, dim1=dim1, dim2=dim2)

@@ -37,7 +37,7 @@ def _check_joinable(name, shapes, dim):
     return dim
 
 
-@operator("standard::cat", dtypes="any", infer=_joined_meta)
+@operator("standard::cat", dtypes="any", infer=_joined_meta, cuda=".cuda:cat")
 def cat(*tensors, dim=0):
     """The tensors one after the other along dimension `dim`; all other sizes must be equal.
 
@@ -99,7 +99,7 @@ def _check_stackable(shapes, dim):
     return normalize_dim("stack", dim, len(shapes[0]) + 1)
 
 
-@operator("standard::stack", dtypes="any", infer=_stacked_meta)
+@operator("standard::stack", dtypes="any", infer=_stacked_meta, cuda=".cuda:stack")
 def stack(*tensors, dim=0):
     """The tensors, all of one shape, along a new dimension `dim`.
 

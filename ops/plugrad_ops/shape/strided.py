@@ -123,7 +123,12 @@ def _adjoint_meta(input, *, shape, size, stride, storage_offset=0, input_stride=
     return tuple(shape), input.dtype
 
 
-@operator("standard::as_strided_adjoint", dtypes="any", infer=_adjoint_meta)
+@operator(
+    "standard::as_strided_adjoint",
+    dtypes="any",
+    infer=_adjoint_meta,
+    cuda=".cuda:as_strided_adjoint",
+)
 def as_strided_adjoint(input, *, shape, size, stride, storage_offset=0, input_stride=None):
     """Zeros of `shape` with `input` added where `as_strided` would have read it."""
     size, stride, layout, extent = _geometry(shape, size, stride, storage_offset, input_stride)
@@ -155,7 +160,9 @@ def _(make):
     )
 
 
-@operator("standard::as_strided_gather", dtypes="any", infer=_strided_meta)
+@operator(
+    "standard::as_strided_gather", dtypes="any", infer=_strided_meta, cuda=".cuda:as_strided_gather"
+)
 def as_strided_gather(input, *, size, stride, storage_offset=0, input_stride=None):
     """A copy of what `as_strided` would show if `input`, whatever its layout, had the strides `input_stride`."""
     size, stride, layout, extent = _geometry(

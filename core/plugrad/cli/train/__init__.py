@@ -66,6 +66,14 @@ def train() -> None:
     help="Of the split, the initial weights and the batches; the same seed gives the same numbers.",
 )
 @click.option(
+    "--device",
+    default="cpu",
+    show_default=True,
+    metavar="NAME",
+    help="Where: cpu, cuda, or cuda-emulated, which runs CUDA kernels on the host, slowly (it comes with the "
+    "distribution plugrad-emulator).",
+)
+@click.option(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
     default=Path("digits-run"),

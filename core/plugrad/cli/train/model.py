@@ -12,9 +12,9 @@ from plugrad import Tensor
 from plugrad.nn import functional as F
 
 
-def parameter(values: object) -> Tensor:
+def parameter(values: object, device: str) -> Tensor:
     """A float32 leaf that wants a gradient."""
-    return plugrad.tensor(np.asarray(values, dtype=np.float32), requires_grad=True)
+    return plugrad.tensor(np.asarray(values, dtype=np.float32), device=device, requires_grad=True)
 
 
 class MLP:
@@ -25,16 +25,22 @@ class MLP:
     widths : sequence of int
         Number of inputs, of units in every hidden layer, and of outputs.
     rng : numpy.random.Generator
-        Draws the initial weights: He et al., arXiv:1502.01852, eq. 10.
+        Draws the initial weights, on the host: He et al., arXiv:1502.01852, eq. 10.
+    device : str
+        Where the network computes.
     """
 
-    def __init__(self, widths: Sequence[int], rng: np.random.Generator) -> None:
+    def __init__(
+        self, widths: Sequence[int], rng: np.random.Generator, device: str = "cpu"
+    ) -> None:
+        self.device = device
         self.weights: list[Tensor] = []
         self.biases: list[Tensor] = []
         for fan_in, fan_out in pairwise(widths):
             deviation = np.sqrt(2.0 / fan_in)
-            self.weights.append(parameter(rng.normal(0.0, deviation, (fan_out, fan_in))))
-            self.biases.append(parameter(np.zeros(fan_out)))
+            weight = rng.normal(0.0, deviation, (fan_out, fan_in))
+            self.weights.append(parameter(weight, device))
+            self.biases.append(parameter(np.zeros(fan_out), device))
 
     def parameters(self) -> list[Tensor]:
         """What training changes."""
@@ -62,15 +68,18 @@ class QuantizedMLP(MLP):
     logarithm of that distance, which keeps it positive and lets one learning rate suit them all.
     """
 
-    def __init__(self, widths: Sequence[int], rng: np.random.Generator, bits: int) -> None:
-        super().__init__(widths, rng)
+    def __init__(
+        self, widths: Sequence[int], rng: np.random.Generator, bits: int, device: str = "cpu"
+    ) -> None:
+        super().__init__(widths, rng, device)
         self.bits = bits
         self.fake_quantize = plugrad.ops.ste.fake_quantize
         self.weight_steps = [
-            parameter(np.log(_first_step(np.abs(weight.array).mean(), 2 ** (bits - 1) - 1)))
+            parameter(np.log(_first_step(_mean_size(weight), 2 ** (bits - 1) - 1)), device)
             for weight in self.weights
         ]
-        self.input_steps = [parameter(np.log(_first_step(0.5, 2**bits - 1))) for _ in self.weights]
+        input_step = np.log(_first_step(0.5, 2**bits - 1))
+        self.input_steps = [parameter(input_step, device) for _ in self.weights]
 
     def parameters(self) -> list[Tensor]:
         return super().parameters() + self.weight_steps + self.input_steps
@@ -81,6 +90,10 @@ class QuantizedMLP(MLP):
             self.weights[layer], self.weight_steps[layer].exp(), 0, bits=self.bits
         )
         return F.linear(x, weight, self.biases[layer])
+
+
+def _mean_size(tensor: Tensor) -> float:
+    return float(np.abs(tensor.detach().cpu().numpy()).mean())
 
 
 def _first_step(typical_size: float, largest_level: int) -> float:

@@ -11,6 +11,7 @@ from typing import Any
 import click
 import numpy as np
 
+from plugrad.cli.devices import available
 from plugrad.cli.output import INTERRUPTED
 from plugrad.cli.train.data import CLASSES, SIDE, load_digits
 from plugrad.cli.train.folder import RunFolder
@@ -30,12 +31,13 @@ def run(config: Config) -> None:
         Ctrl-C was pressed; what was reached by then is in the folder.
     """
     check_packages()
+    device = available(config.device)
     start = time.perf_counter()
     try:
         # For matrices this small, the threads of a BLAS cost more than they save, and on a busy
         # machine twenty times as much. scikit-learn brings threadpoolctl.
         with import_module("threadpoolctl").threadpool_limits(1, "blas"):
-            folder, tested = train_into_folder(config)
+            folder, tested = train_into_folder(config, device)
     except BrokenPipeError:  # whoever read the output is gone; click ends quietly
         raise
     except OSError as error:
@@ -56,13 +58,13 @@ def run(config: Config) -> None:
     click.echo(f"Wrote {config.out / 'metrics.json'} and {config.out / 'training.png'}.")
 
 
-def train_into_folder(config: Config) -> tuple[RunFolder, int]:
-    """Train until the end or Ctrl-C; return the folder and the number of test images."""
+def train_into_folder(config: Config, device: str) -> tuple[RunFolder, int]:
+    """Train on a device until the end or Ctrl-C; return the folder and the number of test images."""
     # Independent streams, so that for example another width leaves the split as it is.
     data_rng, weight_rng, batch_rng = np.random.default_rng(config.seed).spawn(3)
     train, test = load_digits(data_rng)
     widths = (SIDE * SIDE, *config.hidden, CLASSES)
-    model = make_model(widths, weight_rng, config.quantize)
+    model = make_model(widths, weight_rng, config.quantize, device)
     name = name_of(widths, config.quantize)
     folder = RunFolder(config.out, as_data(config), f"Handwritten digits, {name}")
     status = "failed"
@@ -70,7 +72,7 @@ def train_into_folder(config: Config) -> tuple[RunFolder, int]:
         # Before the bar: operators are verified when they are first called, which shows its own line.
         _, untrained = evaluate(model, test)
         click.echo(
-            f"{name}, {len(train.labels)} images to train on, {len(test.labels)} to test on; "
+            f"{name}{on_device(device)}, {len(train.labels)} images to train on, {len(test.labels)} to test on; "
             f"test accuracy before training {100 * untrained:.2f} %"
         )
         batches = math.ceil(len(train.labels) / config.batch_size)
@@ -103,6 +105,13 @@ def name_of(widths: tuple[int, ...], bits: int | None) -> str:
     return f"{what} {'-'.join(map(str, widths))}"
 
 
+def on_device(device: str) -> str:
+    """Where it runs, if that needs to be said."""
+    from plugrad import registry
+
+    return "" if device == "cpu" else f" on {registry.label(device)}"
+
+
 # ---------------------------------------------------------------------------------- what it needs
 
 
@@ -118,14 +127,16 @@ def check_packages() -> None:
             ) from error
 
 
-def make_model(widths: tuple[int, ...], rng: np.random.Generator, bits: int | None) -> MLP:
+def make_model(
+    widths: tuple[int, ...], rng: np.random.Generator, bits: int | None, device: str
+) -> MLP:
     """The network; with `bits`, the quantised one."""
     if bits is None:
-        return MLP(widths, rng)
+        return MLP(widths, rng, device)
     from plugrad.registry import PluginQuarantined, UnknownOperator
 
     try:
-        return QuantizedMLP(widths, rng, bits)
+        return QuantizedMLP(widths, rng, bits, device)
     except PluginQuarantined as error:
         raise click.ClickException(f"--quantize cannot be used: {error}") from error
     except UnknownOperator as error:

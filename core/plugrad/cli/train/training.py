@@ -12,10 +12,12 @@ from typing import Any
 import numpy as np
 
 import plugrad
+from plugrad import Tensor
 from plugrad.cli.train.data import Digits, jitter
 from plugrad.cli.train.model import MLP
-from plugrad.cli.train.optimizer import Adam
 from plugrad.nn import functional as F
+from plugrad.optim import Adam
+from plugrad.optim.lr_scheduler import LambdaLR
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,7 @@ class Config:
     hidden: tuple[int, ...]
     quantize: int | None
     seed: int
+    device: str
     out: Path
 
 
@@ -55,22 +58,24 @@ def fit(
     Diverged
         A loss is NaN or infinite; the epochs given before are unaffected.
     """
-    optimizer = Adam(model.parameters())
     n, size = len(train.labels), config.batch_size
     total = config.epochs * math.ceil(n / size)
+    optimizer = Adam(model.parameters(), lr=config.lr)
+    schedule = LambdaLR(optimizer, lambda step: 0.5 * (1.0 + math.cos(math.pi * step / total)))
     for number in range(1, config.epochs + 1):
         start = time.perf_counter()
         order = rng.permutation(n)
         for first in range(0, n, size):
             chosen = order[first : first + size]
-            images = plugrad.from_numpy(jitter(train.images[chosen], rng))
-            loss = F.cross_entropy(model(images), plugrad.from_numpy(train.labels[chosen]))
+            images = jitter(train.images[chosen], rng)
+            _, loss = scores_and_loss(model, Digits(images, train.labels[chosen]))
             value = loss.item()
             if not math.isfinite(value):
                 raise Diverged(f"The loss became {value} in epoch {number}")
             optimizer.zero_grad()
             loss.backward()
-            optimizer.step(0.5 * config.lr * (1.0 + math.cos(math.pi * optimizer.steps / total)))
+            optimizer.step()
+            schedule.step()
             advance(value)
         numbers: dict[str, Any] = {"epoch": number}
         for part, data in (("train", train), ("test", test)):
@@ -81,10 +86,15 @@ def fit(
         yield numbers
 
 
+def scores_and_loss(model: MLP, data: Digits) -> tuple[Tensor, Tensor]:
+    """The network's scores, and their mean cross-entropy (nats), where the network computes."""
+    scores = model(plugrad.from_numpy(data.images).to(model.device))
+    return scores, F.cross_entropy(scores, plugrad.from_numpy(data.labels).to(model.device))
+
+
 def evaluate(model: MLP, data: Digits) -> tuple[float, float]:
     """Mean cross-entropy (nats) and share of images that are classified rightly."""
     with plugrad.no_grad():
-        scores = model(plugrad.from_numpy(data.images))
-        loss = F.cross_entropy(scores, plugrad.from_numpy(data.labels))
-    right = scores.numpy().argmax(axis=1) == data.labels
+        scores, loss = scores_and_loss(model, data)
+    right = scores.cpu().numpy().argmax(axis=1) == data.labels
     return float(loss.item()), float(right.mean())

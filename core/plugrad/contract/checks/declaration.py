@@ -102,7 +102,7 @@ def check_samples(run: Run) -> Iterator[Failure]:
 
 def _runs(run: Run, sample: Sample) -> bool:
     try:
-        problem = Problem(run.target, sample)
+        problem = Problem(run.reference or run.target, sample)
         problem.run(problem.arrays)
     except Exception:
         return False
@@ -111,7 +111,7 @@ def _runs(run: Run, sample: Sample) -> bool:
 
 def _finite(run: Run, sample: Sample) -> bool:
     try:
-        problem = Problem(run.target, sample)
+        problem = Problem(run.reference or run.target, sample)
         return all(np.isfinite(out).all() for out in problem.run(problem.arrays))
     except Exception:
         return False
@@ -127,6 +127,7 @@ def _prepare(run: Run, sample: Sample) -> Iterator[Failure]:
     try:
         problem.run([array.copy() for array in problem.arrays])
     except Exception as error:
+        run.target.library.recover()
         yield replace(
             crashed("samples", error, str(sample)),
             hint="a make.call(...) must work; a call that must not is make.error(...)",
@@ -135,6 +136,7 @@ def _prepare(run: Run, sample: Sample) -> Iterator[Failure]:
     try:
         problem.prepare(run.rng)
     except Exception as error:
+        run.target.library.recover()
         yield crashed("backward", error, str(sample), "backward itself raises")
         return
     run.problems.append(problem)

@@ -13,7 +13,7 @@ from plugrad.contract.problem import Problem, as_list, fits
 from plugrad.contract.report import Failure
 from plugrad.contract.run import Run, crashed, natural_scale
 
-__all__ = ["check"]
+__all__ = ["check", "conditioning", "distance", "too_far"]
 
 Array = np.ndarray
 
@@ -76,16 +76,16 @@ def _lower(run: Run, problem: Problem, dtype: np.dtype[Any]) -> Iterator[Failure
     scales += [max(natural, run.slope(problem, k)) for k in problem.active]
     for i, (got, wanted) in enumerate(zip([*low[0], *low[1]], [*high[0], *high[1]])):
         # Terms that cancel leave rounding of their own size, not of the little that is left.
-        bad = _too_far(got, wanted, dtype, scales[i], 0.0)
+        bad = too_far(got, wanted, dtype, scales[i], 0.0)
         if keep is not None and got.shape == keep.shape:
             bad &= keep
         if not bad.any():
             continue
         if noise is None:
-            noise = _conditioning(run, problem, rounded, wide, high, dtype)
-        bad &= _too_far(got, wanted, dtype, scales[i], noise[i])
+            noise = conditioning(run, problem, rounded, wide, high, dtype)
+        bad &= too_far(got, wanted, dtype, scales[i], noise[i])
         if bad.any():
-            j = int(np.argmax(np.where(bad, _distance(got, wanted), -1.0)))
+            j = int(np.argmax(np.where(bad, distance(got, wanted), -1.0)))
             yield Failure(
                 "dtypes",
                 str(problem.sample),
@@ -120,7 +120,7 @@ def _integers(run: Run, problem: Problem) -> Iterator[Failure]:
             yield Failure(
                 "dtypes",
                 str(problem.sample),
-                f"on int64 inputs the CPU kernel and the reference function disagree on output {i}",
+                f"on int64 inputs the {run.where} kernel and the reference function disagree on output {i}",
                 f"element {j}",
                 float(b.reshape(-1)[j]),
                 float(a.reshape(-1)[j]),
@@ -129,13 +129,13 @@ def _integers(run: Run, problem: Problem) -> Iterator[Failure]:
             return
 
 
-def _distance(got: Array, wanted: Array) -> Array:
+def distance(got: Array, wanted: Array) -> Array:
     with np.errstate(all="ignore"):
         distance = np.abs(got.astype(np.float64) - wanted)
     return np.where(np.isnan(distance), np.inf, distance)
 
 
-def _too_far(
+def too_far(
     got: Array, wanted: Array, dtype: np.dtype[Any], around: float, noise: Array | float
 ) -> Array:
     """Where `got` is further from `wanted` than rounding, overflow and underflow explain."""
@@ -151,12 +151,12 @@ def _too_far(
     # An overflow elsewhere must not widen the tolerance of ordinary elements.
     scale = min(scale, float(info.max))
     allowed = ULPS * float(info.eps) * (size + scale) / 2.0 + 4.0 * float(info.tiny) + noise
-    bad = ~(_distance(got, wanted) <= allowed) & np.isfinite(wanted)
+    bad = ~(distance(got, wanted) <= allowed) & np.isfinite(wanted)
     overflow = (size > float(info.max) / 16.0) & ~np.isfinite(got)
     return bad & ~overflow
 
 
-def _conditioning(
+def conditioning(
     run: Run,
     problem: Problem,
     arrays: list[Array],

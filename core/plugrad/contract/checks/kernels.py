@@ -11,7 +11,7 @@ from plugrad.contract.problem import Problem, as_list
 from plugrad.contract.report import Failure
 from plugrad.contract.run import Run
 
-__all__ = ["check"]
+__all__ = ["check", "check_backward"]
 
 Array = np.ndarray
 
@@ -20,6 +20,11 @@ def check(run: Run) -> Iterator[Failure]:
     """Every sample, in the dtypes it comes with (the check of lower dtypes covers the others)."""
     for problem in run.problems:
         yield from _reference(run, problem)
+    yield from check_backward(run)
+
+
+def check_backward(run: Run) -> Iterator[Failure]:
+    """The fused backward against the rule."""
     if run.target.once_differentiable:
         return
     for problem in run.differentiable:

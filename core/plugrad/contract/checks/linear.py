@@ -29,7 +29,7 @@ def check(run: Run) -> Iterator[Failure]:
     for problem in run.differentiable:
         if "linearity" not in run.target.exempt:
             yield from _linear(run, problem, create_graph=False)
-            if getattr(run.target.op, "rule_kernel", None) is not None:
+            if run.target.fused:
                 yield from _linear(run, problem, create_graph=True)
         if len(problem.live) > 1:
             yield from _missing(problem)

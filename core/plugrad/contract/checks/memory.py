@@ -61,7 +61,8 @@ def _exactly_named(run: Run, problem: Problem) -> Iterator[Failure]:
     for name, out in zip(schema.outputs, outputs):
         if name in names:
             wanted.append((name, out))
-    held = [v for v in node.saved if isinstance(v, np.ndarray)]
+    library = run.target.library
+    held = [library.host(v) for v in node.saved if library.is_array(v)]
     # A promoted input is saved after its cast, a mutated one as its copy: those are equal, not identical.
     allowed = [a for _, a in wanted]
     for array in held:
@@ -97,11 +98,14 @@ def _let_go(run: Run, problem: Problem, arrays: list[Array]) -> Iterator[Failure
     node = _node(recording)
     if node is None:
         return
-    watched = [(f"the input {problem.names[k]!r}", weakref.ref(a)) for k, a in enumerate(arrays)]
+    watched = [
+        (f"the input {name!r}", weakref.ref(tensor.array))
+        for name, tensor in zip(problem.names, recording.passed)
+    ]
     for i, out in enumerate(recording.returned):
-        watched.append((f"output {i}", weakref.ref(library.array(out))))
+        watched.append((f"output {i}", weakref.ref(out.array)))
     recording.gradient(problem.seeds, keep=False)
-    held = [value for value in node.saved if isinstance(value, np.ndarray)]
+    held = [value for value in node.saved if library.is_array(value)]
     if held:
         yield Failure(
             "memory",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,10 @@ from plugrad.contract.run import Run
 __all__ = ["check_determinism", "check_unchanged"]
 
 IN_PLACE = "an in-place NumPy call (out=, +=, *=, sort()) where a new array is needed"
+
+
+TWICE = "when the same call is made twice"
+RACE = "a missing __syncthreads() or __syncwarp(), or an atomic sum, whose order is left to chance"
 
 
 def check_unchanged(run: Run) -> Iterator[Failure]:
@@ -29,8 +34,8 @@ def _unchanged(run: Run, problem: Problem, create_graph: bool) -> Iterator[Failu
     arrays = [array.copy() for array in problem.arrays]
     before = [array.tobytes() for array in arrays]
     recording = problem.record(arrays)
-    for k, array in enumerate(arrays):
-        if k not in problem.mutated and array.tobytes() != before[k]:
+    for k, tensor in enumerate(recording.passed):
+        if k not in problem.mutated and library.array(tensor).tobytes() != before[k]:
             yield Failure(
                 "unchanged",
                 str(problem.sample),
@@ -41,17 +46,17 @@ def _unchanged(run: Run, problem: Problem, create_graph: bool) -> Iterator[Failu
     if not (recording.live and problem.active):
         return
     # A seed that the engine owns could be lent to the rule; these are the caller's.
-    seeds = [seed.copy() for seed in problem.seeds]
-    watched: list[tuple[str, np.ndarray]] = [
-        (f"its input {problem.names[k]!r}", arrays[k]) for k in range(len(arrays))
+    seeds = [library.tensor(seed.copy()) for seed in problem.seeds]
+    watched: list[tuple[str, Any]] = [
+        (f"its input {name!r}", library.raw(t)) for name, t in zip(problem.names, recording.passed)
     ]
-    watched += [(f"its output {i}", library.array(t)) for i, t in enumerate(recording.outputs)]
-    watched += [("its incoming gradient", seed) for seed in seeds]
-    watched += [("a saved value", value) for value in _saved(recording.returned)]
-    bytes_before = [array.tobytes() for _, array in watched]
-    recording.gradient(seeds, create_graph)
+    watched += [(f"its output {i}", library.raw(t)) for i, t in enumerate(recording.outputs)]
+    watched += [("its incoming gradient", library.raw(seed)) for seed in seeds]
+    watched += [("a saved value", value) for value in _saved(run, recording.returned)]
+    bytes_before = [library.host(array).tobytes() for _, array in watched]
+    recording.tensors(seeds, create_graph)
     for (what, array), old in zip(watched, bytes_before):
-        if array.tobytes() != old:
+        if library.host(array).tobytes() != old:
             yield Failure(
                 "unchanged",
                 str(problem.sample),
@@ -61,9 +66,9 @@ def _unchanged(run: Run, problem: Problem, create_graph: bool) -> Iterator[Failu
             return
 
 
-def _saved(outputs: list[Any]) -> list[np.ndarray]:
+def _saved(run: Run, outputs: list[Any]) -> list[Any]:
     node = next((t.grad_fn for t in outputs if getattr(t, "grad_fn", None) is not None), None)
-    return [v for v in getattr(node, "saved", ()) if isinstance(v, np.ndarray)]
+    return [v for v in getattr(node, "saved", ()) if run.target.library.is_array(v)]
 
 
 def check_determinism(run: Run) -> Iterator[Failure]:
@@ -73,31 +78,34 @@ def check_determinism(run: Run) -> Iterator[Failure]:
         if run.target.random
         else "uninitialised memory (np.empty), hidden state, or random numbers without a generator"
     )
+    library = run.target.library
     for problem in run.problems:
-        recording = problem.record()
-        for i, (tensor, old) in enumerate(zip(recording.outputs, problem.outputs)):
-            new = run.target.library.array(tensor)
-            if not same_bits(new, old):
+        ways: list[tuple[str, AbstractContextManager[Any]]] = [(TWICE, nullcontext())]
+        ways += library.orders()
+        for when, way in ways:
+            library.dirty([*problem.outputs, *problem.gradients])
+            with way:
+                changed = _what_changed(run, problem)
+            if changed:
+                hint = why if when == TWICE else RACE
                 yield Failure(
-                    "determinism",
-                    str(problem.sample),
-                    f"output {i} differs when the same call is made twice",
-                    hint=why,
+                    "determinism", str(problem.sample), f"{changed} differs {when}", hint=hint
                 )
                 return
-        if not (problem.live and problem.active):
-            continue
-        for k, new, old in zip(
-            problem.active, recording.gradient(problem.seeds), problem.gradients
-        ):
+
+
+def _what_changed(run: Run, problem: Problem) -> str:
+    """The output or gradient whose bits are others when the call is made again."""
+    recording = problem.record()
+    for i, (tensor, old) in enumerate(zip(recording.outputs, problem.outputs)):
+        if not same_bits(run.target.library.array(tensor), old):
+            return f"output {i}"
+    if problem.live and problem.active:
+        again = recording.gradient(problem.seeds)
+        for k, new, old in zip(problem.active, again, problem.gradients):
             if not same_bits(new, old):
-                yield Failure(
-                    "determinism",
-                    str(problem.sample),
-                    f"the gradient of {problem.names[k]!r} differs when the same call is made twice",
-                    hint=why,
-                )
-                return
+                return f"the gradient of {problem.names[k]!r}"
+    return ""
 
 
 def same_bits(a: np.ndarray, b: np.ndarray) -> bool:

@@ -40,7 +40,7 @@ def _(make):
 # ------------------------------------------------------------------------------------------- sign
 
 
-@operator("ste::sign", elementwise=True, surrogate=_identity)
+@operator("ste::sign", elementwise=True, surrogate=_identity, cuda="sign(x)")
 def sign(x):
     """-1, 0 or 1, the sign of `x` (NaN stays NaN); the gradient passes straight through."""
     return np.sign(x)
@@ -67,7 +67,13 @@ def _clip(x):
 
 # At -1 and 1 the gradient still passes: weights that a training loop keeps inside [-1, 1] end up
 # on these ends, and could never leave them with a derivative of 0 there.
-@operator("ste::binarize", elementwise=True, surrogate=_clip, kinks={-1.0: 1.0, 1.0: 1.0})
+@operator(
+    "ste::binarize",
+    elementwise=True,
+    surrogate=_clip,
+    kinks={-1.0: 1.0, 1.0: 1.0},
+    cuda="x >= 0 ? 1 : (x < 0 ? -1 : x)",
+)
 def binarize(x):
     """-1 below zero, else 1 (NaN stays NaN); the gradient passes inside [-1, 1] and is 0 outside.
 

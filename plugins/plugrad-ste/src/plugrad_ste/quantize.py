@@ -68,7 +68,13 @@ def _near_jump(x, scale, zero_point, *, tol, bits, signed):
     return half | (np.abs(zero_point - np.floor(zero_point) - 0.5) <= tol)
 
 
-@operator("ste::fake_quantize", elementwise=True, surrogate=_learned_step, kinks=_near_jump)
+@operator(
+    "ste::fake_quantize",
+    elementwise=True,
+    surrogate=_learned_step,
+    kinks=_near_jump,
+    cuda=".cuda:fake_quantize",
+)
 def fake_quantize(x, scale, zero_point, *, bits=8, signed=True):
     """Round `x` to the nearest of ``2**bits`` levels, `scale` apart.
 
@@ -94,7 +100,8 @@ def fake_quantize(x, scale, zero_point, *, bits=8, signed=True):
     Raises
     ------
     ValueError
-        If `bits` is out of range, or `scale` is not greater than 0 everywhere.
+        If `bits` is out of range, or `scale` is not greater than 0 everywhere; on a CUDA device the
+        result is NaN where a scale in a tensor is not.
 
     Examples
     --------

@@ -1,0 +1,144 @@
+"""Passes over NumPy arrays; what they mean is told by `Kernels`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+__all__ = ["adam", "clamp", "multiply", "norms", "sgd", "unscale", "zeros_like"]
+
+BLOCK = 16384
+
+
+def zeros_like(array: np.ndarray) -> np.ndarray:
+    return np.zeros_like(array)
+
+
+# ---- updates -----------------------------------------------------------------------------------
+
+
+def adam(
+    p: np.ndarray,
+    grad: np.ndarray,
+    mean: np.ndarray,
+    square: np.ndarray,
+    greatest: np.ndarray | None,
+    *,
+    rate: float,
+    root: float,
+    eps: float,
+    betas: tuple[float, float],
+    decay: float,
+    shrink: float,
+    maximize: bool,
+) -> None:
+    beta1, beta2 = betas
+    arrays = (p, grad, mean, square) if greatest is None else (p, grad, mean, square, greatest)
+    for p, g, mean, square, *greatest_so_far in blocks(*arrays):
+        if maximize:
+            g = -g
+        if shrink != 1.0:
+            p *= shrink
+        if decay:
+            g = g + decay * p
+        work = np.subtract(g, mean)
+        work *= 1.0 - beta1
+        mean += work
+        square *= beta2
+        np.multiply(g, g, out=work)
+        work *= 1.0 - beta2
+        square += work
+        for most in greatest_so_far:
+            square = np.maximum(most, square, out=most)
+        np.sqrt(square, out=work)
+        work /= root
+        work += eps
+        np.divide(mean, work, out=work)
+        work *= rate
+        p -= work
+
+
+def sgd(
+    p: np.ndarray,
+    grad: np.ndarray,
+    buffer: np.ndarray | None,
+    *,
+    rate: float,
+    momentum: float,
+    fresh: float,
+    decay: float,
+    nesterov: bool,
+    maximize: bool,
+) -> None:
+    arrays = (p, grad) if buffer is None else (p, grad, buffer)
+    for p, g, *buffers in blocks(*arrays):
+        if maximize:
+            g = -g
+        if decay:
+            g = g + decay * p
+        for buffer in buffers:
+            buffer *= momentum
+            buffer += g if fresh == 1.0 else fresh * g
+            g = g + momentum * buffer if nesterov else buffer
+        p -= rate * g
+
+
+def blocks(*arrays: np.ndarray) -> Iterator[list[np.ndarray]]:
+    """The same pieces of arrays of one shape, small enough for several passes to stay in the cache."""
+    if all(a.flags.c_contiguous for a in arrays):
+        flat = [a.reshape(-1) for a in arrays]
+    elif all(a.flags.f_contiguous for a in arrays):
+        flat = [a.T.reshape(-1) for a in arrays]
+    else:
+        yield list(arrays)
+        return
+    if flat[0].size <= BLOCK:
+        yield flat
+        return
+    for start in range(0, flat[0].size, BLOCK):
+        yield [a[start : start + BLOCK] for a in flat]
+
+
+# ---- gradients ---------------------------------------------------------------------------------
+
+
+def unscale(arrays: Sequence[np.ndarray], factor: float) -> bool:
+    finite = True
+    with np.errstate(all="ignore"):
+        for array in arrays:
+            array *= factor
+            finite = bool(np.isfinite(array).all()) and finite
+    return finite
+
+
+def norms(arrays: Sequence[np.ndarray], p: float) -> list[float]:
+    return [norm(array, p) for array in arrays]
+
+
+def norm(array: np.ndarray, p: float) -> float:
+    """The p-norm of an array; float64 holds it even where the array's dtype does not."""
+    with np.errstate(all="ignore"):
+        if p == 2 and array.dtype in (np.float64, np.float32):
+            found = float(np.linalg.norm(array.ravel(), p))
+            # Squares that neither overflowed nor vanished: that was it.
+            if 1e-15 < found < 1e15:
+                return found
+        size = np.abs(array)
+        top = float(size.max(initial=0.0))
+        if p == math.inf or not math.isfinite(top) or top == 0:
+            return top
+        return top * float(np.linalg.norm((size / top).ravel().astype(np.float64), p))
+
+
+def multiply(array: np.ndarray, factor: float) -> None:
+    with np.errstate(all="ignore"):
+        if array.dtype.kind == "f" and 0 < factor < 1e-30:  # the dtype may hold no such number
+            np.multiply(array, factor, out=array, dtype=np.float64, casting="same_kind")
+        else:
+            array *= factor
+
+
+def clamp(array: np.ndarray, bound: float) -> None:
+    np.clip(array, -bound, bound, out=array)

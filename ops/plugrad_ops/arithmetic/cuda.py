@@ -1,0 +1,80 @@
+"""CUDA kernels of the arithmetic family that one expression does not describe.
+
+Division with remainder and powers refuse some integers, as NumPy does; clamp has bounds that may be absent; round has
+its number of decimals. Everything else is an expression at the operator's declaration.
+"""
+
+from __future__ import annotations
+
+from plugrad_ops.expressions import holds, kernel, require_kind
+
+# -------------------------------------------------------------------- division with remainder
+
+
+def floor_divide(input, other):
+    """The kernel of ``standard::floor_divide``."""
+    _refuse_zero("floor_divide", input, other)
+    return kernel("floor_divide(input, other)", "input", "other", name="floor_divide")(input, other)
+
+
+def remainder(input, other):
+    """The kernel of ``standard::remainder``."""
+    _refuse_zero("remainder", input, other)
+    return kernel("remainder(input, other)", "input", "other", name="remainder")(input, other)
+
+
+def _refuse_zero(name, input, other):
+    """Integers have no infinity. Whether an array holds a 0 only the device knows."""
+    require_kind(name, "uifc", input, other)
+    if _of_integers(input, other):
+        sound = holds("x != 0", other) if hasattr(other, "dtype") else other != 0
+        if not sound:
+            raise ZeroDivisionError(f"{name}: an integer tensor is divided by 0")
+
+
+def _of_integers(*operands):
+    """Whether an operation is one of integers: its arrays have been promoted to one dtype."""
+    return any(x.dtype.kind in "ui" for x in operands if hasattr(x, "dtype"))
+
+
+# ------------------------------------------------------------------------------------- powers
+
+POWERS = {2: "input * input", 3: "input * input * input", 0.5: "sqrt(input)"}
+
+
+def pow(input, exponent):
+    """The kernel of ``standard::pow``; 2, 3 and one half need no call of the general function."""
+    require_kind("pow", "uifc", input, exponent)
+    number = not hasattr(exponent, "dtype")
+    if not _of_integers(input, exponent):
+        if number and exponent in POWERS:
+            return kernel(POWERS[exponent], "input", name="pow")(input)
+    elif exponent < 0 if number else not holds("x >= 0", exponent):
+        raise ValueError("pow: integers to negative integer powers are not allowed")
+    return kernel("pow(input, exponent)", "input", "exponent", name="pow")(input, exponent)
+
+
+# ---------------------------------------------------------------------------- rounding, bounds
+
+
+def round(input, *, decimals=0):
+    """The kernel of ``standard::round``; integers are whole already, whatever `decimals` says."""
+    if decimals == 0 or input.dtype.kind != "f":
+        return kernel("rint(input)", "input", name="round")(input)
+    scaled = "rint(input * scale) / scale" if decimals > 0 else "rint(input / scale) * scale"
+    return kernel(scaled, "input", constants=("scale",), name="round")(
+        input, scale=10.0 ** abs(decimals)
+    )
+
+
+def clamp(input, min=None, max=None):
+    """The kernel of ``standard::clamp``."""
+    if min is None and max is None:
+        raise ValueError("clamp: give min, max or both; got neither")
+    if max is None:
+        return kernel("nan_max(input, min)", "input", "min", name="clamp")(input, min)
+    if min is None:
+        return kernel("nan_min(input, max)", "input", "max", name="clamp")(input, max)
+    return kernel("nan_min(nan_max(input, min), max)", "input", "min", "max", name="clamp")(
+        input, min, max
+    )

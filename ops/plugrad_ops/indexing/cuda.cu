@@ -1,0 +1,154 @@
+// Reading, writing and adding at positions.
+//
+// (a) One description serves all (`Index`): an element of the index has coordinates; each coordinate moves through the tensor, through
+//     the values and through the arrays of indices, and each array of indices moves through the tensor once more.
+// (b) Indices were looked at before (`outside`). Where they were not, one that lies outside reads zeros and writes nothing.
+// (c) Elements that must be told apart have a *key*, where the arrays of indices lead, and an *order*, their number in C
+//     order. Slices lead to different places, so they take no part in either.
+// (d) Only integers are ever updated atomically, and only by maximum, so the same input gives the same bits.
+//
+// Macros: UNIT, an integer type (or `Wide`) of the size of what is moved; T, the type of an element where elements are added;
+// I, the type in which elements are counted.
+
+enum { MAX_ARRAYS = 8 };
+
+struct Index {
+    i64 ndim, arrays;
+    i64 shape[MAX_DIMS];                    // of the index, innermost dimension first
+    i64 tensor[MAX_DIMS], values[MAX_DIMS];         // strides in bytes
+    i64 key[MAX_DIMS], order[MAX_DIMS];
+    i64 along[MAX_ARRAYS][MAX_DIMS];        // strides of the arrays of indices, in elements
+    i64 step[MAX_ARRAYS], bound[MAX_ARRAYS], weight[MAX_ARRAYS];    // tensor bytes, length and key of each
+    const i64 *at[MAX_ARRAYS];
+};
+
+struct alignas(16) Wide { u64 low, high; };
+
+struct Spot {                               // where an element is
+    i64 tensor, values, key, order;
+    bool inside;
+};
+
+PLUGRAD_FN Spot find(const Index &x, I i) {
+    Spot spot = {0, 0, 0, 0, true};
+    i64 place[MAX_ARRAYS];
+#pragma unroll
+    for (int a = 0; a < MAX_ARRAYS; ++a) place[a] = 0;
+#pragma unroll
+    for (int d = 0; d < MAX_DIMS; ++d) {
+        if (d >= x.ndim) break;
+        const I n = (I)x.shape[d], rest = d + 1 < x.ndim ? i / n : I(0);
+        const i64 along = i - rest * n;
+        spot.tensor += along * x.tensor[d];
+        spot.values += along * x.values[d];
+        spot.key += along * x.key[d];
+        spot.order += along * x.order[d];
+#pragma unroll
+        for (int a = 0; a < MAX_ARRAYS; ++a)
+            if (a < x.arrays) place[a] += along * x.along[a][d];
+        i = rest;
+    }
+#pragma unroll
+    for (int a = 0; a < MAX_ARRAYS; ++a) {
+        if (a >= x.arrays) break;
+        i64 index = x.at[a][place[a]];
+        if (index < 0) index += x.bound[a];
+        if (index < 0 || index >= x.bound[a]) spot.inside = false;
+        spot.tensor += index * x.step[a];
+        spot.key += index * x.weight[a];
+    }
+    return spot;
+}
+
+#define ELEMENTS(i, count) \
+    I i = (I)blockIdx.x * (I)blockDim.x + (I)threadIdx.x; i < (I)count; i += (I)gridDim.x * (I)blockDim.x
+
+// ---- looking at indices ---------------------------------------------------------------------------------------------------
+
+// found = count - (the first index that is less than `low` or not less than `high`); it was 0.
+extern "C" __global__ void outside(u64 *found, const i64 *indices, i64 low, i64 high, i64 count) {
+    for (ELEMENTS(i, count)) {
+        const i64 index = indices[i];
+        if (index < low || index >= high) atomicMax(found, (u64)(count - i));
+    }
+}
+
+// ---- reading and writing ------------------------------------------------------------------------------------------------
+
+extern "C" __global__ void gather(char *out, const char *tensor, i64 count, Index x) {
+    for (ELEMENTS(i, count)) {
+        const Spot spot = find(x, i);
+        UNIT value = {};
+        if (spot.inside) value = *(const UNIT *)(tensor + spot.tensor);
+        *(UNIT *)(out + spot.values) = value;
+    }
+}
+
+// claims[key] = the last of the elements that lead there; it was -1. `x` has the dimensions of keys only.
+extern "C" __global__ void claim(I *claims, i64 count, Index x) {
+    for (ELEMENTS(i, count)) {
+        const Spot spot = find(x, i);
+        if (spot.inside) atomicMax(claims + spot.key, (I)spot.order);
+    }
+}
+
+extern "C" __global__ void scatter(
+    char *tensor, const char *values, const I *claims, bool claimed, i64 count, Index x
+) {
+    for (ELEMENTS(i, count)) {
+        const Spot spot = find(x, i);
+        if (spot.inside && (!claimed || claims[spot.key] == (I)spot.order))
+            *(UNIT *)(tensor + spot.tensor) = *(const UNIT *)(values + spot.values);
+    }
+}
+
+extern "C" __global__ void is_last(bool *out, const I *claims, i64 count, Index x) {
+    for (ELEMENTS(i, count)) {
+        const Spot spot = find(x, i);
+        out[i] = spot.inside && claims[spot.key] == (I)spot.order;
+    }
+}
+
+// ---- adding ---------------------------------------------------------------------------------------------------------------
+
+// Elements that lie outside get the largest key.
+extern "C" __global__ void keys(i64 *out, i64 count, Index x) {
+    for (ELEMENTS(i, count)) {
+        const Spot spot = find(x, i);
+        out[i] = spot.inside ? spot.key : highest<i64>();
+    }
+}
+
+enum { LANES = 32, SHARES = 8 };            // columns of runs in a block, threads that share each
+
+// `x` has the dimensions of the keys, `columns` the others. Elements are sorted by key, those of one key by number: `order`. A block
+// has blockDim.x columns of blockDim.z runs, LANES together; a run is worked on where it begins.
+extern "C" __global__ void add_runs(
+    T *tensor, const T *values, const i64 *sorted, const i64 *order, i64 count, i64 width, Index x, Index columns
+) {
+    __shared__ compute_t<T> shared[SHARES][LANES];
+    const int share = threadIdx.y, lane = threadIdx.x + blockDim.x * threadIdx.z;
+    for (i64 first = (i64)blockIdx.x * blockDim.z; first < count; first += (i64)gridDim.x * blockDim.z)
+        for (i64 left = (i64)blockIdx.y * blockDim.x; left < width; left += (i64)gridDim.y * blockDim.x) {
+            const i64 begin = first + threadIdx.z, column = left + threadIdx.x;
+            const bool works = begin < count && column < width && (begin == 0 || sorted[begin - 1] != sorted[begin]) &&
+                               sorted[begin] != highest<i64>();
+            compute_t<T> sum = 0;
+            i64 to = 0;
+            if (works) {
+                const Spot here = find(columns, (I)column);
+                const i64 key = sorted[begin];
+                to = here.tensor + find(x, (I)order[begin]).tensor;
+                for (i64 j = begin + share; j < count && sorted[j] == key; j += SHARES)
+                    sum = (compute_t<T>)(sum + load(*shifted(values, here.values + find(x, (I)order[j]).values)));
+            }
+            shared[share][lane] = sum;
+            __syncthreads();
+            if (works && share == 0) {
+                for (int other = 1; other < SHARES; ++other) sum = (compute_t<T>)(sum + shared[other][lane]);
+                T *element = shifted(tensor, to);
+                store(*element, (compute_t<T>)(sum + load(*element)));
+            }
+            __syncthreads();
+        }
+}
