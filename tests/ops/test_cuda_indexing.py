@@ -186,3 +186,31 @@ def test_looking_at_indices_can_be_left_out(device, kernels, cuda, monkeypatch):
     np.testing.assert_array_equal(written, [9, 2, 3, 4, 9])
     added = device.run(kernels.index_accumulate, np.ones(3), where, shape=(5,), spec=(ARRAY,))
     np.testing.assert_array_equal(added, [1, 0, 0, 0, 1])
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        [0, 2],
+        np.array([0, 2]),
+        plugrad.tensor([0, 2]),
+        np.array([True, False, True]),
+        (slice(1, None), [0, 1]),
+        ([plugrad.tensor(0), plugrad.tensor(2)], 1),
+    ],
+    ids=["list", "array", "tensor on the host", "mask", "slice and list", "list of tensors"],
+)
+def test_an_index_from_the_host_serves_a_tensor_on_the_device(cuda, index):
+    values = np.arange(12.0).reshape(3, 4)
+    expected, x = plugrad.tensor(values)[index], plugrad.tensor(values, device="cuda")
+    assert x[index].cpu().tolist() == expected.tolist()
+    x[index] = 7.0
+    assert x[index].cpu().tolist() == np.full(expected.shape, 7.0).tolist()
+
+
+def test_a_mask_on_the_device_chooses_elements_there(cuda):
+    x = plugrad.tensor([1.0, 5.0, 3.0], device="cuda", requires_grad=True)
+    chosen = x[x > 2]
+    assert chosen.device == "cuda" and chosen.cpu().tolist() == [5.0, 3.0]
+    chosen.sum().backward()
+    assert x.grad.cpu().tolist() == [0.0, 1.0, 1.0]

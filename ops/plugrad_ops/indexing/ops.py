@@ -29,7 +29,7 @@ def getitem(input, index):
     """``input[index]`` as NumPy defines it: a view for integers, slices, None and Ellipsis, else a copy."""
     if type(index) is int:
         return ops.slice(input, index=(index,))
-    spec, arrays = parse_index(index, input.shape)
+    spec, arrays = parse_index(index, input)
     return ops.index(input, *arrays, spec=spec) if arrays else ops.slice(input, index=spec)
 
 

@@ -9,12 +9,16 @@ from operator import index as as_index
 
 import numpy as np
 
+from plugrad import from_numpy
+
 ARRAY = "array"
 WHOLE = (None, None, None)
 
 
-def parse_index(index, shape):
-    """The spec of an index into a tensor of `shape`, and the integer arrays (or tensors) that it refers to.
+def parse_index(index, input):
+    """The spec of an index into a tensor, and the integer arrays (or tensors on its device) that it refers to.
+
+    The positions that a mask names are found on the host.
 
     Raises
     ------
@@ -23,6 +27,7 @@ def parse_index(index, shape):
     IndexError
         An array has a floating dtype, a mask does not fit, or there are more indices than dimensions.
     """
+    shape = input.shape
     entries = index if isinstance(index, tuple) else (index,)
     spec, arrays, masks = [], [], []
     for entry in entries:
@@ -41,7 +46,13 @@ def parse_index(index, shape):
         raise IndexError(f"getitem: too many indices: {used} for a tensor of shape {tuple(shape)}")
     for position, mask_shape in masks:
         _check_mask(mask_shape, position, spec, used, shape)
-    return tuple(spec), arrays
+    return tuple(spec), [_on_device(array, input.device) for array in arrays]
+
+
+def _on_device(array, device):
+    if hasattr(array, "array"):
+        return array.to(device)
+    return array if device == "cpu" else from_numpy(array).to(device)
 
 
 def _bounds(entry):
@@ -72,12 +83,12 @@ def _parse_scalar(entry, spec, arrays):
 
 def _parse_array(entry, spec, arrays, masks):
     if isinstance(entry, list):
-        entry = np.array([getattr(item, "array", item) for item in entry])
+        entry = np.array([_on_host(item) for item in entry])
         if not entry.size:
             entry = entry.astype(np.int64)
     kind = entry.dtype.kind
     if kind == "b":
-        mask = getattr(entry, "array", entry)
+        mask = _on_host(entry)
         if not mask.ndim:
             raise IndexError(
                 "getitem: a 0-d mask is no index; unsqueeze(0) gives the new dimension"
@@ -96,6 +107,11 @@ def _parse_array(entry, spec, arrays, masks):
         raise IndexError(
             f"getitem: arrays and tensors used as an index must be of integers or bools, got {entry.dtype}"
         )
+
+
+def _on_host(item):
+    """A tensor's values as an array; anything else as it is."""
+    return item.to("cpu").array if hasattr(item, "array") else item
 
 
 def _check_mask(mask_shape, position, spec, used, shape):

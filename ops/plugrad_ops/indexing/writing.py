@@ -171,7 +171,7 @@ def index_put(input, indices, values, accumulate=False):
 
     Where several writes meet, the last one stays.
     """
-    spec, arrays = parse_index(tuple(indices), input.shape)
+    spec, arrays = parse_index(tuple(indices), input)
     return ops.index_write(input, values, *arrays, spec=spec, accumulate=bool(accumulate))
 
 
@@ -248,7 +248,7 @@ def _(make):
 @composite("standard::setitem")
 def setitem(input, index, value):
     """``input[index] = value``, recorded; `value` is a tensor, an array or a number and takes the dtype of `input`."""
-    spec, arrays = parse_index(index, input.shape)
+    spec, arrays = parse_index(index, input)
     if not hasattr(value, "array"):
         value = np.asarray(value, dtype=input.dtype)
         if input.device != "cpu":

@@ -175,7 +175,7 @@ def nll_loss(input, target, weight=None, *, ignore_index=-100, reduction="mean")
     check_reduction(name, reduction)
     dim, _ = _with_dim(name, input, target)
     kept, classes = target != ignore_index, input.shape[dim]
-    _check_classes(name, target.array, kept.array, classes)
+    _check_classes(name, target.to("cpu").array, kept.to("cpu").array, classes)
     at = ops.where(kept, target, 0)
     picked = ops.take_along_dim(input, ops.unsqueeze(at, dim=dim), dim=dim)
     loss = ops.where(kept, -ops.squeeze(picked, dim=dim), 0)
