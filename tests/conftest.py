@@ -2,6 +2,7 @@
 
 import gc
 import importlib.util
+import os
 
 import pytest
 
@@ -28,7 +29,16 @@ def nothing_left(request):
 
 @pytest.fixture(scope="session")
 def cuda():
-    """plugrad.cuda on the emulated device; skips by name where PyCUDA or the emulator is missing."""
+    """plugrad.cuda on the emulated device, or on the real one where PLUGRAD_TEST_DEVICE is "cuda".
+
+    Skips by name where what that needs is missing.
+    """
+    import plugrad
+
+    if os.environ.get("PLUGRAD_TEST_DEVICE") == "cuda":
+        if not plugrad.cuda.is_available():
+            pytest.skip(f"needs a CUDA device: {plugrad.cuda.why_unavailable()}")
+        return plugrad.cuda
     for name in ("pycuda", "plugrad_emulator"):
         if importlib.util.find_spec(name) is None:
             pytest.skip(f"needs {name}, which is not installed")
@@ -38,6 +48,4 @@ def cuda():
         plugrad_emulator.install()
     except plugrad_emulator.EmulatorUnavailable as error:
         pytest.skip(f"the emulated device cannot be built: {error}")
-    import plugrad
-
     return plugrad.cuda

@@ -140,16 +140,17 @@ def summary(rows: Iterable[Row]) -> list[tuple[str, str, Row | None]]:
     return found
 
 
-def result_text(row: Row | None) -> str:
+def result_text(row: Row | None, emulated: bool = False) -> str:
     if row is None or row.ratio is None:
         return NOT_RUN
-    verdict = {"-": "", "ok": ", held", "over": ", over"}[row.verdict]
+    verdict = "" if emulated else {"-": "", "ok": ", held", "over": ", over"}[row.verdict]
     return f"{row.ratio:.3g} {row.against} ({row.work}){verdict}"
 
 
 def short_table(report: Report) -> str:
     lines = [
-        f"{what:54} {budget:16} {result_text(row)}" for what, budget, row in summary(report.rows)
+        f"{what:54} {budget:16} {result_text(row, report.emulated)}"
+        for what, budget, row in summary(report.rows)
     ]
     if report.suite:
         lines.insert(0, f"{'tests on the device':54} {'all pass':16} {suite_text(report.suite)}")

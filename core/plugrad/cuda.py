@@ -51,6 +51,7 @@ __all__ = [
     "OutOfMemoryError",
     "Reduction",
     "Stream",
+    "check_indices",
     "current_device",
     "current_stream",
     "default_stream",
@@ -60,6 +61,7 @@ __all__ = [
     "get_device_name",
     "is_available",
     "is_emulated",
+    "matmul_allow_tf32",
     "max_memory_allocated",
     "mem_get_info",
     "memory_allocated",
@@ -72,6 +74,14 @@ __all__ = [
     "synchronize",
     "why_unavailable",
 ]
+
+check_indices = True
+"""Whether kernels that are given positions wait for the device to say that all lie inside. Without, a position outside
+reads zeros and writes nothing."""
+
+matmul_allow_tf32 = False
+"""Whether matrix products of float32 may round their factors to TF32 where cuBLAS does them, as
+``torch.backends.cuda.matmul.allow_tf32``."""
 
 # Where a name lives; its module is imported when the name is first used.
 _HOMES = {

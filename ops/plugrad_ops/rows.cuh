@@ -1,7 +1,8 @@
-// A tensor as rows along one of its dimensions, and the threads that work on a row together: softmax, its relatives and losses.
+// A tensor as rows along one of its dimensions, and the threads that work on a row together: softmax, its relatives and
+// losses.
 //
-// (a) A *team* of TEAM threads has one row and holds CHUNK elements of it at a time, in registers: a row that fits is read once. A
-//     team is part of a warp, a warp, or a block.
+// (a) A *team* of TEAM threads has one row and holds CHUNK elements of it at a time, in registers: a row that fits is
+//     read once. A team is part of a warp, a warp, or a block.
 // (b) COLUMNS: the rows lie across memory. Neighbouring threads have neighbouring rows, a team is one thread of each warp.
 // (c) All threads of a block go through the same steps, whether they have a row or not, since a team meets at shuffles
 //     and barriers. Sums are made in a fixed order.

@@ -1,26 +1,7 @@
 """The emulated device for the tests of CUDA kernels."""
 
-import importlib.util
-
 import numpy as np
 import pytest
-
-
-@pytest.fixture(scope="session")
-def cuda():
-    """plugrad.cuda on the emulated device; skips by name where PyCUDA or the emulator is missing."""
-    for name in ("pycuda", "plugrad_emulator"):
-        if importlib.util.find_spec(name) is None:
-            pytest.skip(f"needs {name}, which is not installed")
-    import plugrad_emulator
-
-    try:
-        plugrad_emulator.install()
-    except plugrad_emulator.EmulatorUnavailable as error:
-        pytest.skip(f"the emulated device cannot be built: {error}")
-    import plugrad
-
-    return plugrad.cuda
 
 
 class Device:

@@ -1,4 +1,5 @@
-// Softmax and its logarithm, forward and backward, one pass over memory for rows that fit the registers of a team (see rows.cuh).
+// Softmax and its logarithm, forward and backward: one pass over memory for rows that fit the registers of a team
+// (see rows.cuh).
 //
 // Macros: those of rows.cuh, and LOG: whether it is the logarithm.
 

@@ -1,14 +1,14 @@
 // Reading, writing and adding at positions.
 //
-// (a) One description serves all (`Index`): an element of the index has coordinates; each coordinate moves through the tensor, through
-//     the values and through the arrays of indices, and each array of indices moves through the tensor once more.
+// (a) One description serves all (`Index`): an element of the index has coordinates. Each coordinate moves through the
+//     tensor, through the values and through the arrays of indices, and each of those moves through the tensor once more.
 // (b) Indices were looked at before (`outside`). Where they were not, one that lies outside reads zeros and writes nothing.
 // (c) Elements that must be told apart have a *key*, where the arrays of indices lead, and an *order*, their number in C
 //     order. Slices lead to different places, so they take no part in either.
 // (d) Only integers are ever updated atomically, and only by maximum, so the same input gives the same bits.
 //
-// Macros: UNIT, an integer type (or `Wide`) of the size of what is moved; T, the type of an element where elements are added;
-// I, the type in which elements are counted.
+// Macros: UNIT, an integer type (or `Wide`) of the size of what is moved; T, the type of an element where elements are
+// added; I, the type in which elements are counted.
 
 enum { MAX_ARRAYS = 8 };
 
@@ -63,7 +63,7 @@ PLUGRAD_FN Spot find(const Index &x, I i) {
 #define ELEMENTS(i, count) \
     I i = (I)blockIdx.x * (I)blockDim.x + (I)threadIdx.x; i < (I)count; i += (I)gridDim.x * (I)blockDim.x
 
-// ---- looking at indices ---------------------------------------------------------------------------------------------------
+// ---- looking at indices ---------------------------------------------------------------------------------------------
 
 // found = count - (the first index that is less than `low` or not less than `high`); it was 0.
 extern "C" __global__ void outside(u64 *found, const i64 *indices, i64 low, i64 high, i64 count) {
@@ -73,7 +73,7 @@ extern "C" __global__ void outside(u64 *found, const i64 *indices, i64 low, i64 
     }
 }
 
-// ---- reading and writing ------------------------------------------------------------------------------------------------
+// ---- reading and writing --------------------------------------------------------------------------------------------
 
 extern "C" __global__ void gather(char *out, const char *tensor, i64 count, Index x) {
     for (ELEMENTS(i, count)) {
@@ -109,7 +109,7 @@ extern "C" __global__ void is_last(bool *out, const I *claims, i64 count, Index 
     }
 }
 
-// ---- adding ---------------------------------------------------------------------------------------------------------------
+// ---- adding ---------------------------------------------------------------------------------------------------------
 
 // Elements that lie outside get the largest key.
 extern "C" __global__ void keys(i64 *out, i64 count, Index x) {
@@ -121,8 +121,8 @@ extern "C" __global__ void keys(i64 *out, i64 count, Index x) {
 
 enum { LANES = 32, SHARES = 8 };            // columns of runs in a block, threads that share each
 
-// `x` has the dimensions of the keys, `columns` the others. Elements are sorted by key, those of one key by number: `order`. A block
-// has blockDim.x columns of blockDim.z runs, LANES together; a run is worked on where it begins.
+// `x` has the dimensions of the keys, `columns` the others. Elements are sorted by key, those of one key by number: `order`.
+// A block has blockDim.x columns of blockDim.z runs, LANES together; a run is worked on where it begins.
 extern "C" __global__ void add_runs(
     T *tensor, const T *values, const i64 *sorted, const i64 *order, i64 count, i64 width, Index x, Index columns
 ) {

@@ -42,7 +42,7 @@ PLUGRAD_FN void finish(T *c, i64 at, ACC sum, const T *bias, const Product &p) {
     finish(c, at, sum, bias, p.width ? at % p.width : 0, p);
 }
 
-// ---- tiles --------------------------------------------------------------------------------------------------------------
+// ---- tiles ----------------------------------------------------------------------------------------------------------
 
 enum {
     SIDE = TILE / PER,                      // threads per side
@@ -159,7 +159,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) product(
     }
 }
 
-// ---- a matrix and a vector ------------------------------------------------------------------------------------------------
+// ---- a matrix and a vector ------------------------------------------------------------------------------------------
 
 // n is 1. The rows lie in one piece each: a warp computes one result. Blocks of 128 threads.
 extern "C" __global__ void rows_by_vector(T *c, ACC *parts, const T *a, const T *b, const T *bias, Product p) {
@@ -205,7 +205,7 @@ extern "C" __global__ void columns_by_vector(T *c, ACC *parts, const T *a, const
     }
 }
 
-// ---- parts --------------------------------------------------------------------------------------------------------------
+// ---- parts ----------------------------------------------------------------------------------------------------------
 
 extern "C" __global__ void add_parts(T *c, const ACC *parts, const T *bias, i64 many, Product p) {
     for (i64 i = (i64)blockIdx.x * blockDim.x + threadIdx.x; i < p.count; i += (i64)gridDim.x * blockDim.x) {

@@ -1,8 +1,8 @@
 """CUDA launchers of the linalg family.
 
-(a) Every product is brought into one description (`Product`): two matrices, a stack of them with strides, a result in C order. Leading
-    dimensions that only repeat the right operand become rows of the left one, so that a stack times one matrix is one
-    product.
+(a) Every product is brought into one description (`Product`): two matrices, a stack of them with strides, a result in C
+    order. Leading dimensions that only repeat the right operand become rows of the left one, so that a stack times one
+    matrix is one product.
 (b) Vectors have kernels of their own. Matrices of floats go through cuBLAS where it is installed and the device is real, all
     others through the tiled kernel of `cuda.cu`, which reads operands of any strides in place.
 (c) Work is split over the inner dimension where the results alone would not occupy the device.

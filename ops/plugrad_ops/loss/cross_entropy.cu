@@ -1,7 +1,7 @@
 // Cross entropy of logits and class indices, in one pass over the logits each way (see rows.cuh).
 //
-// A row are the logits of one target; targets and losses lie in C order. A target that is `ignored` has loss and gradient 0. The share
-// `smoothing` of each target is spread evenly over all classes.
+// A row are the logits of one target; targets and losses lie in C order. A target that is `ignored` has loss and gradient 0.
+// The share `smoothing` of each target is spread evenly over all classes.
 //
 // Macros: those of rows.cuh, and L, the type in which losses are stored.
 

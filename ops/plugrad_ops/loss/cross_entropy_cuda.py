@@ -1,7 +1,7 @@
 """CUDA launchers of the fused cross entropy.
 
-A target that is no class is an IndexError, as on the CPU; the look at it is part of the pass over the logits, and its answer is waited
-for unless ``plugrad.cuda.check_indices`` is False.
+A target that is no class is an IndexError, as on the CPU. The look at it is part of the pass over the logits; its answer is
+waited for unless ``plugrad.cuda.check_indices`` is False.
 """
 
 from __future__ import annotations

@@ -44,14 +44,14 @@ FUNCTIONS = (
     "erf erfc lgamma tgamma floor ceil trunc rint abs sign square reciprocal relu isnan isinf isfinite "
     "sigmoid softplus logsigmoid normal_cdf normal_pdf"
 )
-OF_TWO = (
-    "fmod copysign atan2 hypot nextafter pow min max nan_min nan_max remainder floor_mod floor_divide logaddexp"
-)
+OF_TWO = "fmod copysign atan2 hypot nextafter pow min max nan_min nan_max remainder floor_mod floor_divide logaddexp"
 
 
 def functions(computed):
     """Every function of the prelude, once."""
-    calls = [f"{name}(x)" for name in FUNCTIONS.split()] + [f"{name}(x, y)" for name in OF_TWO.split()]
+    calls = [f"{name}(x)" for name in FUNCTIONS.split()] + [
+        f"{name}(x, y)" for name in OF_TWO.split()
+    ]
     calls += ["where(x > y, x, y)", "highest<T>()", "lowest<T>()", "T(INF)", "T(NAN)"]
     return (
         f"typedef {computed} T;\nnamespace plugrad {{\n"
