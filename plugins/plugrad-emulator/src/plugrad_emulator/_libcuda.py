@@ -22,6 +22,10 @@ FLAGS = [
 # A jump out of a signal handler onto another stack is what glibc's fortified longjmp refuses.
 FLAGS += ["-U_FORTIFY_SOURCE"]
 
+# The library is opened for all to see. Its instances of the C++ library's templates must not be among that: another
+# library that has its own, such as NVRTC, would call these and crash.
+EXPORTS = "{ global: cu*; plugrad_emulator_*; local: *; };\n"
+
 
 def pycuda_extension() -> Path:
     """PyCUDA's compiled part, found without importing it.
@@ -76,8 +80,11 @@ def _build(folder: Path, names: list[str]) -> None:
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         list(pool.map(_compile, sources, objects))
     library = folder / "libcuda.so.1"
+    exports = folder / "exports.map"
+    exports.write_text(EXPORTS)
     link = [
         "-shared",
+        f"-Wl,--version-script={exports}",
         "-Wl,-soname,libcuda.so.1",
         "-o",
         str(library),
@@ -88,7 +95,7 @@ def _build(folder: Path, names: list[str]) -> None:
     done = run([compiler(), *link])
     if done.returncode:
         raise EmulatorUnavailable(f"{compiler()} could not link the emulator:\n{done.stderr}")
-    for path in [placeholders, *objects]:
+    for path in [placeholders, exports, *objects]:
         path.unlink()
 
 
@@ -96,5 +103,5 @@ def library() -> Path:
     """Path of the built library; built on first use (some seconds), then kept."""
     names = driver_symbols()
     sources = [*sorted(HOST_SOURCES.iterdir()), DEVICE_HEADERS / "abi.hpp"]
-    key = _cache.key_of([compiler_version(), *FLAGS, *names, *sources])
+    key = _cache.key_of([compiler_version(), *FLAGS, EXPORTS, *names, *sources])
     return _cache.built("libcuda", key, lambda folder: _build(folder, names)) / "libcuda.so.1"
