@@ -1,5 +1,6 @@
 """Getting the device into a process."""
 
+import ctypes
 import importlib.metadata
 import os
 import subprocess
@@ -29,6 +30,13 @@ def test_twice_is_once(cuda_emulated):
     cuda_emulated.install()
     assert os.environ["PATH"] == path
     assert cuda_emulated.installed()
+
+
+def test_other_libraries_learn_that_there_are_no_export_tables(cuda_emulated):
+    # NVRTC looks for one in any libcuda of its process, and took a missing function for a table.
+    table = ctypes.c_void_p()
+    asked = ctypes.CDLL("libcuda.so.1").cuGetExportTable(ctypes.byref(table), bytes(16))
+    assert (asked, table.value) == (801, None)  # CUDA_ERROR_NOT_SUPPORTED
 
 
 def test_without_a_compiler():

@@ -40,6 +40,8 @@ API cuDriverGetVersion(int *version) {
   *version = 13000;
   return CUDA_SUCCESS;
 }
+// There are none. NVRTC asks any libcuda that its process has opened, and without this function crashes.
+API cuGetExportTable(const void **, const void *) { return CUDA_ERROR_NOT_SUPPORTED; }
 API cuDeviceGetCount(int *n) {
   *n = 1;
   return CUDA_SUCCESS;
