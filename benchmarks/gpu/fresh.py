@@ -1,7 +1,8 @@
 """Samples of every operator with random numbers that no kernel has seen before.
 
 An operator's own samples are the same in every run, so that a failure can be repeated; a kernel may fail on others. Here
-the seed is new each time, and printed. Sizes are odd, so that rows are not aligned.
+the seed is new each time, and printed. Matrices are 10 by 10 or 110 by 110, so that not every row begins at a multiple of
+16 bytes.
 """
 
 from __future__ import annotations

@@ -172,7 +172,8 @@ def battery_text(suite: dict[str, Any]) -> str:
     if not operators:
         return NOT_RUN
     passed = sum(one["passed"] for one in operators.values())
-    return f"{passed} of {len(operators)} operators"
+    fresh = sum(one["fresh_samples"] > 0 for one in operators.values())
+    return f"{passed} of {len(operators)} operators, {fresh} of them with fresh samples too"
 
 
 # ------------------------------------------------------------------------------------------------------------ Markdown

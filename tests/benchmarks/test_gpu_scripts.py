@@ -1,5 +1,6 @@
 """The scripts for hardware: what they count and say, and that every part of them runs on the emulated device."""
 
+import dataclasses
 import importlib
 import json
 import subprocess
@@ -192,6 +193,23 @@ def test_an_operator_whose_inputs_cannot_be_guessed_has_no_fresh_samples(script)
         name, schema = "my::unknown", None
 
     assert script("fresh").samples(Unknown(), 0, 121) is None
+
+
+@pytest.mark.parametrize(("on_cpu", "passed"), [(True, False), (False, True)])
+def test_fresh_samples_count_where_the_cpu_takes_them(script, monkeypatch, on_cpu, passed):
+    suite, settings = script("suite"), script("settings")
+
+    def checked(operator, samples, device):
+        good = samples is None or (device == "cpu" and on_cpu)
+        return {"passed": good, "samples": 4, "report": "" if good else f"refused on {device}\n"}
+
+    monkeypatch.setattr(suite, "checked", checked)
+    few = dataclasses.replace(settings.DRY, operators="standard::exp")
+    ((name, outcome),) = suite.batteries(few, "cuda-emulated", 0)
+    assert (name, outcome["passed"]) == ("standard::exp", passed)
+    assert outcome["fresh_samples"] == (4 if on_cpu else 0)
+    assert ("unsuited: refused on cpu" in outcome["note"]) != on_cpu
+    assert ("refused on cuda-emulated" in outcome["report"]) == on_cpu
 
 
 def test_tests_are_counted(script):

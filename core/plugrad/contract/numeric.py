@@ -210,10 +210,11 @@ def sum_to(array: Array, shape: tuple[int, ...]) -> Array:
     return array.sum(axis=axes, keepdims=True) if axes else array
 
 
-def differs(got: Array, wanted: Array, ulps: float = 256.0) -> int | None:
+def differs(got: Array, wanted: Array, ulps: float = 256.0, around: float = 0.0) -> int | None:
     """Flat position of the worst element that differs by more than `ulps` roundings, or None.
 
-    Rounding is counted relative to the largest element: sums in another order are equal.
+    Rounding is counted relative to the largest element, or to `around` where that is larger (terms of that size
+    cancelled): sums in another order are equal.
     """
     if got.shape != wanted.shape:
         return 0
@@ -223,7 +224,7 @@ def differs(got: Array, wanted: Array, ulps: float = 256.0) -> int | None:
     if np.array_equal(got, wanted, equal_nan=True):
         return None
     finite = np.abs(wanted[np.isfinite(wanted)])
-    scale = float(finite.max()) if finite.size else 0.0
+    scale = max(float(finite.max()) if finite.size else 0.0, around)
     eps = float(max(np.finfo(got.dtype).eps, np.finfo(wanted.dtype).eps))
     error = np.abs(np.asarray(got, np.float64) - np.asarray(wanted, np.float64))
     bad = ~(error <= ulps * eps * scale) & (got != wanted) & ~(np.isnan(got) & np.isnan(wanted))
