@@ -56,6 +56,7 @@ def test_gradients_of_first_and_second_order():
 
 def test_a_missing_gradient_is_zeros_on_the_device():
     x = leaf()
+    _ = x - x  # a private backward alone calls it here, where nothing can be verified any more
     Both.apply(x)[0].sum().backward()
     np.testing.assert_allclose(host(x.grad), np.exp(host(x)))
 

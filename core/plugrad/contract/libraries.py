@@ -54,7 +54,29 @@ class Library(Protocol):
     ) -> Sequence[Any]: ...
 
 
-class PlugradLibrary:
+class HostLibrary:
+    """What libraries of tensors in host memory have in common; one for another device overrides it."""
+
+    def host(self, value: Any) -> Any:
+        """An array of this library as a NumPy array; anything else as it is."""
+        return value
+
+    def is_array(self, value: Any) -> bool:
+        """Whether a value is an array as tensors and nodes hold it."""
+        return isinstance(value, np.ndarray)
+
+    def dirty(self, arrays: Sequence[Array]) -> None:
+        """Leave rubbish where arrays of these sizes will be allocated next; NumPy's memory needs none."""
+
+    def orders(self) -> Iterator[tuple[str, contextlib.AbstractContextManager[Any]]]:
+        """Ways to run the same call once more that must not matter, beside running it again."""
+        yield from ()
+
+    def recover(self) -> None:
+        """Let the device, which a faulty kernel may have stopped, work again where that is possible."""
+
+
+class PlugradLibrary(HostLibrary):
     """Tensors of plugrad's own graph."""
 
     name = "plugrad"
@@ -95,27 +117,9 @@ class PlugradLibrary:
         """The array that a tensor holds."""
         return tensor.array
 
-    def host(self, value: Any) -> Any:
-        """An array of this library as a NumPy array; anything else as it is."""
-        return value
-
-    def is_array(self, value: Any) -> bool:
-        """Whether a value is an array as tensors and nodes hold it."""
-        return isinstance(value, np.ndarray)
-
     def share_memory(self, a: Any, b: Any) -> bool:
         """Whether two tensors may see the same bytes."""
         return bool(np.shares_memory(a.array, b.array))
-
-    def dirty(self, arrays: Sequence[Array]) -> None:
-        """Leave rubbish where arrays of these sizes will be allocated next; NumPy's memory needs none."""
-
-    def orders(self) -> Iterator[tuple[str, contextlib.AbstractContextManager[Any]]]:
-        """Ways to run the same call once more that must not matter, beside running it again."""
-        yield from ()
-
-    def recover(self) -> None:
-        """Let the device, which a faulty kernel may have stopped, work again where that is possible."""
 
     def grad(
         self,
@@ -130,7 +134,7 @@ class PlugradLibrary:
         )
 
 
-class TorchLibrary:
+class TorchLibrary(HostLibrary):
     """Tensors of PyTorch, for checking a ``torch.autograd.Function``."""
 
     name = "torch"
@@ -163,23 +167,8 @@ class TorchLibrary:
     def raw(self, tensor: Any) -> Any:
         return self.array(tensor)
 
-    def host(self, value: Any) -> Any:
-        return value
-
-    def is_array(self, value: Any) -> bool:
-        return isinstance(value, np.ndarray)
-
     def share_memory(self, a: Any, b: Any) -> bool:
         return bool(np.shares_memory(self.array(a), self.array(b)))
-
-    def dirty(self, arrays: Sequence[Array]) -> None:
-        pass
-
-    def orders(self) -> Iterator[tuple[str, contextlib.AbstractContextManager[Any]]]:
-        yield from ()
-
-    def recover(self) -> None:
-        pass
 
     def grad(
         self,

@@ -52,11 +52,10 @@ cdef class Op:
     cdef dict fused_of
     cdef list fused
     cdef list saves
-    cdef list saves_when
+    cdef dict saved_when
     cdef int n_saves
-    cdef int save_codes[8]
-    cdef long long save_masks[8]
-    cdef bint conditional
+    cdef int save_codes[64]
+    cdef long long save_masks[64]
     cdef bint conjugates
     cdef list needs_cache
     cdef object needs_type

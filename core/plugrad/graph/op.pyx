@@ -140,6 +140,7 @@ cdef class Op:
         self.state = UNVERIFIED_STATE
         self.kernels = []
         self.saves = []
+        self.saved_when = {}
         self.needs_cache = []
         self.view_of = -1
         self.n_outputs = 1
@@ -201,18 +202,18 @@ cdef class Op:
 
         The rule gets None in place of what was not saved.
         """
-        self.conditional = True
-        masks = {code: sum(1 << i for i in inputs) for code, inputs in conditions.items()}
-        self.saves_when = [masks.get(code, 0) for code in self.saves]
+        self.saved_when = {code: sum(1 << i for i in inputs) for code, inputs in conditions.items()}
         self._count_saves()
 
     def _count_saves(self):
-        """Repeat what is saved as C integers, for `record_simple`: simple operators save few things."""
+        """What is saved, and when, as C integers."""
         cdef Py_ssize_t i
-        self.n_saves = <int>min(len(self.saves), 8)
+        if len(self.saves) > 64:
+            raise ValueError(f"{self.name}: at most 64 values can be saved, got {len(self.saves)}")
+        self.n_saves = <int>len(self.saves)
         for i in range(self.n_saves):
             self.save_codes[i] = self.saves[i]
-            self.save_masks[i] = self.saves_when[i] if self.conditional and i < len(self.saves_when) else 0
+            self.save_masks[i] = self.saved_when.get(self.saves[i], 0)
 
     def _set_backward_kernel(self, function, tuple plan, str device="cpu"):
         """A backward on the arrays of a device, used when nothing is recorded.
@@ -423,13 +424,15 @@ cdef Fused fused_for(Op op, Backend backend):
     """The backward kernel for a backend's device, or None."""
     cdef Fused entry
     cdef list found = op.fused
-    while len(found) <= backend.index:
-        other = <Backend>backends()[len(found)]
-        entry = op.fused_of.get(other.name)
-        if entry is not None and entry.kernel is None:
-            entry.kernel = other.kernel(op.make_backward_kernel(entry.function, other.name))
-        found.append(entry)
-    return <Fused>found[backend.index]
+    if len(found) <= backend.index:
+        found = []  # replaced, not extended: another thread may be here, too
+        for other in backends():
+            found.append(op.fused_of.get(other.name))
+        op.fused = found
+    entry = <Fused>found[backend.index]
+    if entry is not None and entry.kernel is None:
+        entry.kernel = backend.kernel(op.make_backward_kernel(entry.function, backend.name))
+    return entry
 
 
 cdef object ensure_ready(Op op):

@@ -73,7 +73,7 @@ cdef int follow_hooked(Node node) except -1:
 
 cdef bint wanted(Op op, int slot, Node node) except -1:
     """Whether an input on whose gradient this slot depends has an edge."""
-    cdef long long mask = 0 if slot >= len(op.saves_when) else op.saves_when[slot]
+    cdef long long mask = op.save_masks[slot]
     cdef Py_ssize_t i
     if mask == 0:
         return True
@@ -225,7 +225,7 @@ cdef int save_values(Op op, Node node, list inputs, list outs) except -1:
     if instruments & PACK:
         track(node)  # what a hook returns may lead back here
     for code in op.saves:
-        if op.conditional and not wanted(op, slot, node):
+        if not wanted(op, slot, node):
             save(node, slot, None)
         elif code < 0:
             save(node, slot, None if outs is None else outs[-1 - code])

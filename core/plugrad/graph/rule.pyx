@@ -23,28 +23,42 @@ cdef extern from "Python.h":
     object PyObject_Vectorcall(object function, PyObject **args, size_t n, PyObject *names)
 
 
+cdef int gather(
+    RulePlan plan, Op op, Node node, object grad, object needs, bint arrays, bint record, PyObject **args, int *n
+) except -1:
+    """Fill `args` with new references, counted in `n` as they come: what a rule or a backward kernel is passed.
+
+    Saved values and the gradient come as Tensors, for a kernel as `arrays`.
+    """
+    cdef object item
+    cdef int i
+    for i in range(plan.n_args):
+        if plan.kinds[i] == GRAD:
+            item = raw(grad) if arrays else grad
+        elif plan.kinds[i] == INPUT or plan.kinds[i] == OUTPUT:
+            if arrays:
+                item = unpack_raw(op, node, plan.slots[i])
+            else:
+                item = unpack(op, node, plan.slots[i], record)
+        elif plan.kinds[i] == CONSTANT:
+            item = node.constants[plan.slots[i]]
+        elif plan.kinds[i] == NEEDS:
+            item = needs
+        else:
+            item = node.input_metas
+        Py_INCREF(item)
+        args[i] = <PyObject *>item
+        n[0] += 1
+    if node.freed and op.saves:
+        raise already_freed(node)  # by another thread, while this one was reading
+    return 0
+
+
 cdef object run_plan(Op op, RulePlan plan, Node node, object grad, object needs, bint record):
     cdef PyObject *args[32]
-    cdef object item
     cdef int i, n = 0
     try:
-        for i in range(plan.n_args):
-            if plan.kinds[i] == GRAD:
-                item = grad
-            elif plan.kinds[i] == INPUT or plan.kinds[i] == OUTPUT:
-                item = unpack(op, node, plan.slots[i], record)
-            elif plan.kinds[i] == CONSTANT:
-                item = node.constants[plan.slots[i]]
-            elif plan.kinds[i] == NEEDS:
-                item = needs
-            else:
-                item = node.input_metas
-            Py_INCREF(item)
-            args[i] = <PyObject *>item
-            n += 1
-        item = None
-        if node.freed and op.saves:
-            raise already_freed(node)  # by another thread, while this one was reading
+        gather(plan, op, node, grad, needs, False, record, args, &n)
         return PyObject_Vectorcall(plan.function, args, n, NULL)
     finally:
         for i in range(n):
@@ -53,28 +67,11 @@ cdef object run_plan(Op op, RulePlan plan, Node node, object grad, object needs,
 
 cdef object run_fused(Fused fused, Op op, Node node, object grad, object needs):
     """A backward kernel on raw arrays; its results as Tensors."""
-    cdef RulePlan plan = fused.plan
     cdef PyObject *args[32]
-    cdef object item, result
-    cdef Py_ssize_t i, n = 0
+    cdef object result
+    cdef int i, n = 0
     try:
-        for i in range(plan.n_args):
-            if plan.kinds[i] == GRAD:
-                item = raw(grad)
-            elif plan.kinds[i] == INPUT or plan.kinds[i] == OUTPUT:
-                item = unpack_raw(op, node, plan.slots[i])
-            elif plan.kinds[i] == CONSTANT:
-                item = node.constants[plan.slots[i]]
-            elif plan.kinds[i] == NEEDS:
-                item = needs
-            else:
-                item = node.input_metas
-            Py_INCREF(item)
-            args[i] = <PyObject *>item
-            n += 1
-        item = None
-        if node.freed and op.saves:
-            raise already_freed(node)
+        gather(fused.plan, op, node, grad, needs, True, False, args, &n)
         result = fused.kernel.call_all(args, n)
     finally:
         for i in range(n):

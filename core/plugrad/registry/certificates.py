@@ -22,7 +22,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from plugrad.registry.files import certificate_folder, write_atomically
+from plugrad.registry.files import certificate_folder, write_text
 from plugrad.registry.hardware import environment_of, kind_of
 
 if TYPE_CHECKING:
@@ -282,7 +282,7 @@ class Certificates:
         self._memory[key.value] = made
         data = {"format": _FORMAT, **asdict(made)}
         del data["origin"]
-        write_atomically(certificate_folder() / f"{key.value}.json", json.dumps(data, indent=1))
+        write_text(certificate_folder() / f"{key.value}.json", json.dumps(data, indent=1))
         return made
 
 

@@ -28,7 +28,7 @@ from importlib.metadata import Distribution, PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 
-from plugrad.registry.files import cache_folder, write_atomically
+from plugrad.registry.files import cache_folder, write_text
 
 __all__ = ["Digest", "FileHashes", "environment", "of_distribution", "required_versions", "root_of"]
 
@@ -225,7 +225,7 @@ class FileHashes:
         """Write what was learned; a folder that cannot be written to costs only time."""
         if self._dirty and self.path is not None:
             self._dirty = False
-            write_atomically(self.path, json.dumps(self.known))
+            write_text(self.path, json.dumps(self.known))
 
 
 # ---- the rest of the world -----------------------------------------------------------------------

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import tempfile
 from pathlib import Path
 
-__all__ = ["VARIABLE", "cache_folder", "certificate_folder", "write_atomically"]
+from plugrad.backends.files import user_folder, write_atomically
+
+__all__ = ["VARIABLE", "cache_folder", "certificate_folder", "write_text"]
 
 VARIABLE = "PLUGRAD_CERTIFICATES"
 
@@ -15,11 +15,7 @@ VARIABLE = "PLUGRAD_CERTIFICATES"
 def cache_folder() -> Path:
     """The folder for everything that is kept between processes."""
     given = os.environ.get(VARIABLE)
-    if given:
-        return Path(given)
-    from platformdirs import user_cache_dir
-
-    return Path(user_cache_dir("plugrad", appauthor=False))
+    return Path(given) if given else user_folder()
 
 
 def certificate_folder() -> Path:
@@ -29,18 +25,6 @@ def certificate_folder() -> Path:
     )
 
 
-def write_atomically(path: Path, text: str) -> bool:
+def write_text(path: Path, text: str) -> bool:
     """Write a file so that others see all of it or nothing; False where that is not possible."""
-    temporary = ""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(prefix=".writing-", dir=path.parent)
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        os.replace(temporary, path)
-    except OSError:
-        if temporary:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
-        return False
-    return True
+    return write_atomically(path, text.encode())

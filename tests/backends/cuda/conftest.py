@@ -1,4 +1,4 @@
-"""Scripts that use the emulated device in a process of their own."""
+"""Random numbers, and scripts that use the emulated device in a process of their own."""
 
 import os
 import subprocess
@@ -6,7 +6,16 @@ import sys
 import textwrap
 from pathlib import Path
 
+import numpy as np
 import pytest
+
+
+@pytest.fixture
+def rng():
+    """Random numbers; the seed is printed."""
+    seed = np.random.SeedSequence().entropy % 2**32
+    print("seed", seed)
+    return np.random.default_rng(seed)
 
 
 @pytest.fixture

@@ -20,13 +20,6 @@ AXPY = Elementwise("alpha * x + y", inputs=("x", "y"), constants=("alpha",), nam
 ADD = Elementwise("x + y", inputs=("x", "y"), name="add")
 
 
-@pytest.fixture
-def rng():
-    seed = np.random.SeedSequence().entropy % 2**32
-    print("seed", seed)
-    return np.random.default_rng(seed)
-
-
 def numbers(rng, shape, dtype):
     """Small numbers, so that sums are exact in every dtype."""
     return rng.integers(0, 50, size=shape).astype(dtype)

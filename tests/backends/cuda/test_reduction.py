@@ -63,13 +63,6 @@ LOGSUMEXP = Reduction(
 )
 
 
-@pytest.fixture
-def rng():
-    seed = np.random.SeedSequence().entropy % 2**32
-    print("seed", seed)
-    return np.random.default_rng(seed)
-
-
 # Chosen so that every way of sharing the work occurs: a thread, a warp, a block, several blocks per result.
 SHAPES = [
     (), (1,), (5,), (31,), (32,), (33,), (255,), (257,), (1000,), (1025,), (4097,), (70000,),

@@ -22,13 +22,6 @@ CUMMAX = Scan(
 )
 
 
-@pytest.fixture
-def rng():
-    seed = np.random.SeedSequence().entropy % 2**32
-    print("seed", seed)
-    return np.random.default_rng(seed)
-
-
 def recurrence(factor, term, axis):
     """The recurrence step by step, in float64."""
     out = np.moveaxis(term.astype("f8"), axis, 0).copy()

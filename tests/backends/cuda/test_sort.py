@@ -9,13 +9,6 @@ from plugrad.backends.cuda.sort import sort_rows
 pytestmark = pytest.mark.usefixtures("cuda")
 
 
-@pytest.fixture
-def rng():
-    seed = np.random.SeedSequence().entropy % 2**32
-    print("seed", seed)
-    return np.random.default_rng(seed)
-
-
 def keys(rng, shape, dtype):
     """Few different keys, so that many are equal; NaN and both infinities among floating ones."""
     x = rng.integers(0, 2 if dtype == "bool" else 20, size=shape).astype(dtype)

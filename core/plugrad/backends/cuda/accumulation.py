@@ -122,10 +122,20 @@ class Accumulation:
                 f"{self.name} takes {', '.join(self.inputs)}, got {len(operands)} arrays"
             )
 
-    def _keep(self, key: Any, plan: Any) -> None:
-        if len(self._plans) >= MOST_PLANS:
-            self._plans.clear()
-        self._plans[key] = plan
+    def _plan(self, operands: tuple, how: tuple, values: tuple) -> Any:
+        """The plan for operands laid out like these, made by ``_make_plan(operands, *how, values)`` when new."""
+        layouts = [(x.dtype.num, x.shape, x.strides) for x in operands]
+        key = (*layouts, *how, *map(type, values))
+        plan = self._plans.get(key)
+        if plan is None:
+            plan = self._make_plan(operands, *how, values)
+            if len(self._plans) >= MOST_PLANS:
+                self._plans.clear()
+            self._plans[key] = plan
+        return plan
+
+    def _make_plan(self, operands: tuple, *rest: Any) -> Any:
+        raise NotImplementedError
 
     # ------------------------------------------------------------------------------- the source
 

@@ -7,11 +7,11 @@ written, kernels are kept for the process only.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
-import tempfile
 from pathlib import Path
+
+from plugrad.backends.files import user_folder, write_atomically
 
 __all__ = ["VARIABLE", "folder", "key", "read", "write"]
 
@@ -24,9 +24,7 @@ def folder() -> Path | None:
     given = os.environ.get(VARIABLE)
     if given:
         return None if given == "off" else Path(given)
-    from platformdirs import user_cache_dir
-
-    return Path(user_cache_dir("plugrad", appauthor=False)) / "cuda"
+    return user_folder() / "cuda"
 
 
 def key(*parts: object) -> str:
@@ -61,16 +59,4 @@ def write(name: str, image: bytes) -> bool:
     path = _path(name)
     if path is None:
         return False
-    temporary = ""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(prefix=".writing-", dir=path.parent)
-        with os.fdopen(handle, "wb") as file:
-            file.write(hashlib.sha256(image).digest() + image)
-        os.replace(temporary, path)
-    except OSError:
-        if temporary:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
-        return False
-    return True
+    return write_atomically(path, hashlib.sha256(image).digest() + image)

@@ -134,17 +134,7 @@ class Reduction(Accumulation):
         if type(axes) is list:
             axes = tuple(axes)
         values = self._values(constants) if constants or self.constants else ()
-        key = (
-            *[(x.dtype.num, x.shape, x.strides) for x in operands],
-            axes,
-            keepdim,
-            out_dtype,
-            *map(type, values),
-        )
-        plan = self._plans.get(key)
-        if plan is None:
-            plan = self._make_plan(operands, axes, keepdim, out_dtype, values)
-            self._keep(key, plan)
+        plan: _Plan = self._plan(operands, (axes, keepdim, out_dtype), values)
         if plan.order:
             return self._rearranged(operands, plan, out_dtype, constants)
         outs = [storage.empty(plan.shape, dtype) for dtype in plan.dtypes]

@@ -73,17 +73,7 @@ class Scan(Accumulation):
         """
         operands = arrays if type(arrays) is tuple else (arrays,)
         values = self._values(constants) if constants or self.constants else ()
-        key = (
-            *[(x.dtype.num, x.shape, x.strides) for x in operands],
-            axis,
-            reverse,
-            out_dtype,
-            *map(type, values),
-        )
-        plan = self._plans.get(key)
-        if plan is None:
-            plan = self._make_plan(operands, axis, reverse, out_dtype, values)
-            self._keep(key, plan)
+        plan: _Plan = self._plan(operands, (axis, reverse, out_dtype), values)
         if plan.apart:
             copies = [COPY(x, out=storage.empty(plan.shape, x.dtype)) for x in operands]
             return self(tuple(copies), axis, reverse, out_dtype, **constants)
