@@ -12,8 +12,31 @@ __all__ = ["plugrad_register_ops"]
 @plugrad.hookimpl
 def plugrad_register_ops(registry):
     """Offer every operator of every family."""
-    from plugrad_ops import activation, arithmetic, indexing, linalg, loss, reduction, shape
+    from plugrad_ops import (
+        activation,
+        arithmetic,
+        convolution,
+        indexing,
+        linalg,
+        loss,
+        normalization,
+        random,
+        reduction,
+        shape,
+    )
 
-    for family in (arithmetic, activation, reduction, linalg, shape, indexing, loss):
+    families = (
+        arithmetic,
+        activation,
+        reduction,
+        linalg,
+        shape,
+        indexing,
+        convolution,
+        normalization,
+        loss,
+        random,
+    )
+    for family in families:
         for module in family.MODULES:
             registry.add_module(module)

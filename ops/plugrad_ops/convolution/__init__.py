@@ -1,0 +1,3 @@
+"""Convolution, pooling, and what moves windows over an image."""
+
+MODULES = ()

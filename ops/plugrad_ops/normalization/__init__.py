@@ -1,0 +1,3 @@
+"""Normalisation over batches, layers, groups and instances, and attention."""
+
+MODULES = ()

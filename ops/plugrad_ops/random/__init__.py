@@ -1,0 +1,3 @@
+"""Random numbers: fills, choices, and operators that drop."""
+
+MODULES = ()
