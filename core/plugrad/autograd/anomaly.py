@@ -23,7 +23,8 @@ from plugrad.backends.inspection import all_finite, has_nan
 from plugrad.graph.backend import backend_named
 from plugrad.graph.engine import current_run
 from plugrad.graph.instruments import SavedDual, install
-from plugrad.graph.node import Node, saved_entries
+from plugrad.graph.node import Node
+from plugrad.graph.rule import saved_entries
 from plugrad.graph.tensor import Tensor
 
 __all__ = [

@@ -8,7 +8,7 @@
 """
 from plugrad.graph.backend cimport Backend
 from plugrad.graph.node cimport Counter
-from plugrad.graph.tensor cimport Tensor
+from plugrad.graph.tensor cimport Tensor, counter_of
 
 
 cdef int check_leaf(Tensor tensor, str what) except -1:
@@ -38,9 +38,7 @@ def shallow(Tensor tensor not None):
         type(tensor), tensor._array, tensor.needs_grad, getattr(tensor, "__dict__", None)
     )
     if not tensor.inference:
-        if tensor.counter is None:
-            tensor.counter = Counter.__new__(Counter)
-        out.counter = tensor.counter
+        out.counter = counter_of(tensor)
     out._grad = tensor._grad
     return out
 

@@ -19,12 +19,13 @@ from plugrad.graph.backend cimport Backend, Meta, same_meta
 from plugrad.graph.grad_mode cimport set_recording
 from plugrad.graph.gradient_hooks cimport run_post_hooks, run_pre_hooks, run_tensor_hooks
 from plugrad.graph.gradients cimport (
-    accumulate, add_to_grad, by_operators, deliver, note_captures, take, waits, zeros
+    accumulate, add_to_grad, by_operators, deliver, deliver_array, note_captures, take, waits, zeros
 )
 from plugrad.graph.instruments cimport WATCH, instruments, notify_after, notify_before, notify_failed
 from plugrad.graph.node cimport Leaf, Node, already_freed, edge_node, edge_nr, output_meta, track
-from plugrad.graph.op cimport Op
+from plugrad.graph.op cimport Fused, Op, fused_for
 from plugrad.graph.roles cimport CAST, SUM_TO, target_of
+from plugrad.graph.rule cimport run_on_arrays, tensor_like
 from plugrad.graph.run cimport Run, new_run, pop
 from plugrad.graph.seeds cimport as_tensors, seeds_of
 from plugrad.graph.tensor cimport Tensor, make
@@ -184,7 +185,20 @@ cdef int visit(Run run, Node node) except -1:
     """Run one node: its hooks, then its rule; send the results along the edges."""
     cdef object pending = take(run, node)
     cdef object needs, result
-    cdef Op op
+    cdef Op op = None if node.is_leaf else <Op>node.op
+    if (
+        op is not None
+        and op.fused is not None
+        and node.metas is None
+        and node.hooks is None
+        and run.captures is None
+        and not run.create
+        and not instruments
+        and visit_arrays(run, op, node, pending)
+    ):
+        return 0
+    if node.metas is None and not isinstance(pending, Tensor):
+        pending = make(pending, node.meta)
     if node.hooks is not None:
         pending = run_tensor_hooks(run, node, pending)
     if run.captures is not None:
@@ -197,7 +211,6 @@ cdef int visit(Run run, Node node) except -1:
             if node.hooks is not None:
                 run_post_hooks(node, (), pending)
         return 0
-    op = <Op>node.op
     needs = op.needs_of(node, run.wanted)
     if run.wanted is not None and not wants_any(node, run.wanted):
         return 0
@@ -218,8 +231,25 @@ cdef int visit(Run run, Node node) except -1:
         op.forget(node)
     run.result = result
     result = None  # `send` takes the last reference, so that a buffer nobody else holds can be kept
-    send(run, op, node)
+    send(run, op, node, False)
     return 0
+
+
+cdef bint visit_arrays(Run run, Op op, Node node, object pending) except -1:
+    """Run a node's backward kernel with no Tensor made where nobody looks; False where it has none."""
+    cdef Backend backend = node.meta.backend
+    cdef Fused fused = fused_for(op, backend)
+    if fused is None:
+        return False
+    if node.freed and op.saves:
+        raise already_freed(node)
+    run.result = run_on_arrays(fused, op, node, pending, op.needs_of(node, None))
+    if not isinstance(pending, Tensor):
+        backend.recycle(<PyObject *>pending)
+    if not run.keep:
+        op.forget(node)
+    send(run, op, node, True)
+    return True
 
 
 cdef object watched(Run run, Op op, Node node, object pending, object needs):
@@ -233,19 +263,23 @@ cdef object watched(Run run, Op op, Node node, object pending, object needs):
     return notify_after(node, result)
 
 
-cdef int send(Run run, Op op, Node node) except -1:
-    """Check what a rule returned, which lies in `run.result`, and deliver it along the edges."""
+cdef int send(Run run, Op op, Node node, bint arrays) except -1:
+    """Check what a rule returned, which lies in `run.result`, and deliver it along the edges.
+
+    With `arrays` it is what a backward kernel returned.
+    """
     cdef object result = run.result
     cdef object grad
     cdef Py_ssize_t i, n = node.n_inputs
     cdef Node edge
     run.result = None
-    if result is None or isinstance(result, Tensor):
+    cdef bint several = isinstance(result, (tuple, list))
+    if result is None or isinstance(result, Tensor) or (arrays and not several):
         if n != 1 and not (n == 0 and result is None):
             raise wrong_count(op, n, 1)
         grad = result
         result = None
-    elif isinstance(result, (tuple, list)):
+    elif several:
         if len(result) != n:
             raise wrong_count(op, n, len(result))
         result = tuple(result)
@@ -263,7 +297,14 @@ cdef int send(Run run, Op op, Node node) except -1:
             if run.expected is not None and edge is not None:
                 edge_done(run, edge)
             continue
-        if not isinstance(grad, Tensor):
+        if arrays:
+            if deliver_array(run, edge, grad):
+                node.meta.backend.recycle(<PyObject *>grad)
+                if run.expected is not None:
+                    edge_done(run, edge)
+                continue
+            grad = tensor_like(grad, node.meta)
+        elif not isinstance(grad, Tensor):
             raise TypeError(
                 f"backward of {op.name} returned {type(grad).__name__} as the gradient of input {i}; "
                 "expected a Tensor or None"

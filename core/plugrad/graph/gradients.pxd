@@ -6,6 +6,7 @@ from plugrad.graph.run cimport Run
 from plugrad.graph.tensor cimport Tensor
 
 cdef int deliver(Run run, Node node, int nr, Tensor grad) except -1
+cdef bint deliver_array(Run run, Node node, object array) except -1
 cdef object take(Run run, Node node)
 cdef bint waits(Run run, Node node)
 cdef bint by_operators(Run run, Tensor a, Tensor b) noexcept

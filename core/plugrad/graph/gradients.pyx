@@ -5,6 +5,8 @@
 (b) A buffer is added to in place only when the engine alone owns it: Tensor and array have one reference
     each, the array owns its memory. Nothing handed in or kept by a rule is ever written.
 (c) Whatever is recorded, or has tangents, is added by operators, out of place.
+(d) Between backward kernels a gradient needs no Tensor: it may wait at a node as a raw array, and be added to a
+    leaf's gradient as one. `deliver_array` says where that holds; `take` makes a Tensor where it does not.
 """
 import os
 
@@ -93,6 +95,21 @@ cdef int deliver(Run run, Node node, int nr, Tensor grad) except -1:
     return 0
 
 
+cdef bint deliver_array(Run run, Node node, object array) except -1:
+    """Deliver what a backward kernel returned as it is; False where a Tensor must be made of it."""
+    cdef Meta meta = node.meta
+    if node.metas is not None or run.side is not None or not meta.backend.fits(array, meta):
+        return False
+    if node.is_leaf:
+        return node.hooks is None and run.captures is None and add_array(<Leaf>node, array)
+    if node.run != 0:
+        return False
+    push(run, node)
+    node.run = run.id
+    node.pending = array
+    return True
+
+
 cdef object take(Run run, Node node):
     """The pending gradient of a node (a list where it has several outputs); the slot is free again."""
     cdef object pending
@@ -111,7 +128,10 @@ cdef bint waits(Run run, Node node):
 
 
 cdef int combine_pending(Run run, Node node, Tensor grad) except -1:
-    cdef PyObject *old = <PyObject *>node.pending
+    cdef PyObject *old
+    if not isinstance(node.pending, Tensor):
+        node.pending = make(node.pending, node.meta)
+    old = <PyObject *>node.pending
     if owned(old, 1) and not by_operators(run, <Tensor>node.pending, grad):
         (<Tensor>node.pending).meta.backend.add_into((<Tensor>node.pending)._array, grad._array)
     else:
@@ -200,6 +220,33 @@ cdef int add_to_grad(Run run, Tensor tensor, Tensor grad) except -1:
                 return 0
         finally:
             PyThread_release_lock(lock)
+
+
+cdef bint add_array(Leaf leaf, object array) except -1:
+    """tensor.grad += array in the simplest case, which is most of all: False, and nothing done, in others."""
+    cdef object found = plugrad_referent(leaf.tensor_ref)
+    cdef object old
+    cdef Backend backend
+    cdef PyThread_type_lock lock
+    if found is None:
+        return True
+    old = (<Tensor>found)._grad
+    if old is None:
+        return False
+    backend = (<Tensor>found).meta.backend
+    if (<Tensor>old).tangent is not None or backend.overlaps((<Tensor>old)._array):
+        return False
+    lock = _locks[(<size_t><PyObject *>found >> 5) & 15]
+    if not PyThread_acquire_lock(lock, NOWAIT_LOCK):
+        return False
+    try:
+        if (<Tensor>found)._grad is not old:
+            return False
+        backend.add_into((<Tensor>old)._array, array)
+        bump(<Tensor>old)
+    finally:
+        PyThread_release_lock(lock)
+    return True
 
 
 cdef Tensor first_grad(Run run, Tensor tensor, Tensor grad):

@@ -19,7 +19,7 @@ from plugrad.graph.instruments cimport (
 from plugrad.graph.node cimport Counter, Node, new_node, number_node
 from plugrad.graph.op cimport READY_STATE, Op
 from plugrad.graph.roles cimport BROADCAST_TO, CAST, COPY, target_of
-from plugrad.graph.tensor cimport Tensor, bump, make
+from plugrad.graph.tensor cimport Tensor, bump, counter_of, make
 
 from weakref import ref as weak_reference
 
@@ -137,6 +137,7 @@ cdef Tensor in_layout(Tensor grad, object layout):
     if array is grad._array:
         return grad
     out = make(array, grad.meta)
+    out.counter = Counter.__new__(Counter)  # not the one that the producer knows
     out.fn = grad.fn
     out.output_nr = grad.output_nr
     out.needs_grad = grad.needs_grad
@@ -306,6 +307,7 @@ cdef Tensor inplace(object target, Tensor tensor, tuple args, dict kwargs):
 cdef Tensor unshared(Tensor tensor):
     """The same value in memory of its own: what a pack hook keeps of it must survive the write that follows."""
     cdef Tensor out = make(tensor.meta.backend.copy(tensor._array), tensor.meta)
+    out.counter = Counter.__new__(Counter)  # not the one that the producer knows
     out.fn = tensor.fn
     out.output_nr = tensor.output_nr
     out.needs_grad = tensor.needs_grad
@@ -359,6 +361,8 @@ def detach_(Tensor target not None):
     """Take the tensor out of its graph, in place."""
     if target.base is not None:
         raise RuntimeError("detach_() on a view would leave its base in the graph; use detach()")
+    if not target.inference:
+        counter_of(target)  # while the producer is known, to which it must be told
     target.fn = None
     target.needs_grad = False
     target.output_nr = 0

@@ -24,13 +24,14 @@ cdef class Node:
     cdef int nr0
     cdef int nr1
     cdef int n_inputs
-    cdef bint freed
-    cdef bint is_leaf
-    cdef bint hooked
+    cdef unsigned char freed
+    cdef unsigned char is_leaf
+    cdef unsigned char hooked
     cdef object saved0
     cdef object saved1
     cdef Counter counter0
     cdef Counter counter1
+    cdef Counter counter
     cdef Py_ssize_t version0
     cdef Py_ssize_t version1
     cdef list more_saved
@@ -52,6 +53,8 @@ cdef Leaf new_leaf(object tensor_ref, Meta meta)
 cdef Node edge_node(Node node, Py_ssize_t i)
 cdef int edge_nr(Node node, Py_ssize_t i) noexcept
 cdef Meta output_meta(Node node, int nr)
+cdef Counter UNSHARED
+cdef Counter saved_counter(Node node, int code, Counter counter)
 cdef int release(Node node) except -1
 cdef object already_freed(Node node)
 cdef int track(Node node) except -1

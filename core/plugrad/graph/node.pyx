@@ -6,6 +6,8 @@
     producer is the node itself and is not stored at all: no node refers to itself.
 (b) Sequence numbers come from one counter and are taken once the edges are fixed: an edge always leads to a
     smaller number, which is what makes a heap a topological order. Leaves have number 0.
+    The version of an array that only its producer knows of needs no Counter: saved are UNSHARED and version 0, and a
+    Counter that is made later (for a view, a write) is found at the producer.
 (c) Nodes carry the collector's header but are not tracked until Python state or a hook attaches; tracking
     doubles the cost of a graph of a million nodes.
 (d) Deallocation is iterative: whatever a dying node alone keeps alive goes on a per-thread stack that the
@@ -54,6 +56,9 @@ cdef extern from "Python.h":
 @cython.final
 cdef class Counter:
     """The version of a piece of memory, shared by every tensor that sees it."""
+
+
+cdef Counter UNSHARED = Counter.__new__(Counter)
 
 
 @cython.no_gc
@@ -216,6 +221,13 @@ cdef Meta output_meta(Node node, int nr):
     return <Meta>node.metas[nr]
 
 
+cdef Counter saved_counter(Node node, int code, Counter counter):
+    """The Counter of a saved value, or None if its memory has none yet, and so was never written since."""
+    if counter is not UNSHARED:
+        return counter
+    return (node if code < 0 else edge_node(node, code)).counter
+
+
 cdef int release(Node node) except -1:
     """Drop what the node saved; a later backward through it is an error."""
     node.freed = True
@@ -251,35 +263,6 @@ cdef int track(Node node) except -1:
     """Let the garbage collector see the node: Python state or a hook may close a cycle through it."""
     if not PyObject_GC_IsTracked(node):
         PyObject_GC_Track(node)
-    return 0
-
-
-def saved_entries(Node node):
-    """(slot, value, unchanged) of each value that the node holds: `unchanged` by the version of its memory.
-
-    What a hook packed is left out.
-    """
-    found = []
-    if node.freed:
-        return found
-    _note_entry(found, 0, node.saved0, node.counter0, node.version0)
-    _note_entry(found, 1, node.saved1, node.counter1, node.version1)
-    for i, entry in enumerate(node.more_saved or ()):
-        _note_entry(found, i + 2, entry, None, 0)
-    return found
-
-
-cdef int _note_entry(list found, int slot, object value, Counter counter, Py_ssize_t version) except -1:
-    cdef Saved entry
-    if isinstance(value, list):
-        for item in value:
-            _note_entry(found, slot, item, None, 0)
-    elif isinstance(value, Saved):
-        entry = <Saved>value
-        if entry.counter is not None:
-            found.append((slot, entry.value, entry.counter.version == entry.version))
-    elif counter is not None:
-        found.append((slot, value, counter.version == version))
     return 0
 
 

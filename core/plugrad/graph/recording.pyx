@@ -8,9 +8,11 @@ from plugrad.graph.backend cimport COMPLEX, FLOATING
 from plugrad.graph.instruments cimport (
     DUAL, PACK, WATCH, Packed, SavedDual, Tangents, instruments, notify_recorded, packed
 )
-from plugrad.graph.node cimport Edge, Node, Saved, edge_node, new_node, number_node, track
+from plugrad.graph.node cimport (
+    UNSHARED, Edge, Node, Saved, edge_node, new_node, number_node, track
+)
 from plugrad.graph.op cimport Op
-from plugrad.graph.tensor cimport Tensor, counter_of, make
+from plugrad.graph.tensor cimport Tensor, counter_of, make, produced_alone
 
 
 cdef int record_simple(Op op, Tensor x, Tensor y, object number, Tensor out) except -1:
@@ -41,15 +43,21 @@ cdef int record_simple(Op op, Tensor x, Tensor y, object number, Tensor out) exc
                 node.saved0 = number
             else:
                 node.saved0 = kept._array
-                node.counter0 = counter_of(kept)
-                node.version0 = node.counter0.version
+                if code < 0 or versionless(kept):
+                    node.counter0 = UNSHARED
+                else:
+                    node.counter0 = counter_of(kept)
+                    node.version0 = node.counter0.version
         elif slot == 1:
             if kept is None:
                 node.saved1 = number
             else:
                 node.saved1 = kept._array
-                node.counter1 = counter_of(kept)
-                node.version1 = node.counter1.version
+                if code < 0 or versionless(kept):
+                    node.counter1 = UNSHARED
+                else:
+                    node.counter1 = counter_of(kept)
+                    node.version1 = node.counter1.version
         else:
             save(node, slot, number if kept is None else kept)
     if op.uses_like:
@@ -62,6 +70,16 @@ cdef int record_simple(Op op, Tensor x, Tensor y, object number, Tensor out) exc
     out.fn = node
     out.needs_grad = True
     return 0
+
+
+cdef inline bint versionless(Tensor tensor) noexcept:
+    """Whether the tensor's memory has no version yet, and its producer will know of one."""
+    return (
+        tensor.counter is None
+        and tensor.needs_grad
+        and produced_alone(tensor)
+        and tensor.fn.counter is None
+    )
 
 
 cdef int follow_hooked(Node node) except -1:

@@ -13,7 +13,7 @@ from plugrad.graph.backend cimport Backend, Meta, same_meta
 from plugrad.graph.grad_mode cimport set_recording
 from plugrad.graph.instruments cimport Packed, SavedDual, concerns_tangents
 from plugrad.graph.node cimport (
-    Counter, Edge, Node, Saved, already_freed, edge_node, edge_nr, new_node, number_node
+    Counter, Edge, Node, Saved, already_freed, edge_node, edge_nr, new_node, number_node, saved_counter
 )
 from plugrad.graph.op cimport CONSTANT, GRAD, INPUT, NEEDS, OUTPUT, Fused, Op, RulePlan
 from plugrad.graph.tensor cimport Tensor, make
@@ -65,17 +65,22 @@ cdef object run_plan(Op op, RulePlan plan, Node node, object grad, object needs,
             Py_XDECREF(args[i])
 
 
-cdef object run_fused(Fused fused, Op op, Node node, object grad, object needs):
-    """A backward kernel on raw arrays; its results as Tensors."""
+cdef object run_on_arrays(Fused fused, Op op, Node node, object grad, object needs):
+    """What a backward kernel makes of a gradient, both raw arrays."""
     cdef PyObject *args[32]
-    cdef object result
     cdef int i, n = 0
     try:
         gather(fused.plan, op, node, grad, needs, True, False, args, &n)
-        result = fused.kernel.call_all(args, n)
+        return fused.kernel.call_all(args, n)
     finally:
         for i in range(n):
             Py_XDECREF(args[i])
+
+
+cdef object run_fused(Fused fused, Op op, Node node, object grad, object needs):
+    """A backward kernel on raw arrays; its results as Tensors."""
+    cdef object result = run_on_arrays(fused, op, node, grad, needs)
+    cdef Py_ssize_t i
     if not isinstance(result, (tuple, list)):
         return tensor_like(result, node.meta)
     if type(result) is not tuple or Py_REFCNT(<PyObject *>result) > 1:
@@ -173,7 +178,7 @@ cdef object raw(object value):
     return value
 
 
-cdef object tensor_like(object array, Meta meta):
+cdef Tensor tensor_like(object array, Meta meta):
     """What a backward kernel returned as a Tensor; mostly it has the shape and dtype of the operator's output."""
     cdef Backend backend = meta.backend
     if array is None:
@@ -190,6 +195,9 @@ cdef object unpack_raw(Op op, Node node, int slot):
     cdef Counter counter = node.counter0 if slot == 0 else node.counter1
     if slot > 1 or counter is None or type(value) is SavedDual:
         return raw(unpack(op, node, slot, False))
+    counter = saved_counter(node, op.save_codes[slot], counter)
+    if counter is None:
+        return value
     if counter.version != (node.version0 if slot == 0 else node.version1):
         return unpack(op, node, slot, False)  # raises
     return value
@@ -235,9 +243,10 @@ cdef object restore(
         if not isinstance(value, Packed):
             return value
         tensor = unpacked(<Packed>value, node.name())
-    elif counter.version != version:
-        raise overwritten(node, value, counter.version, version, code)
     else:
+        counter = saved_counter(node, code, counter)
+        if counter is not None and counter.version != version:
+            raise overwritten(node, value, counter.version, version, code)
         tensor = make(value, meta if meta.backend.fits(value, meta) else meta.backend.meta(value))
         tensor.tangent = tangents
     if record:
@@ -288,3 +297,41 @@ cdef object overwritten(Node node, object value, Py_ssize_t now, Py_ssize_t then
         f"{origin}, shape {list(meta.shape)}, dtype {meta.dtype}, is at version {now}, expected {then}. "
         "Change a copy (clone()) instead, or do it after backward."
     )
+
+
+# ---- what a node holds -------------------------------------------------------------------------------------
+
+def saved_entries(Node node not None):
+    """(slot, value, unchanged) of each value that the node holds: `unchanged` by the version of its memory.
+
+    What a hook packed is left out.
+    """
+    cdef list found = []
+    if node.freed:
+        return found
+    _note_slot(found, node, 0, node.saved0, node.counter0, node.version0)
+    _note_slot(found, node, 1, node.saved1, node.counter1, node.version1)
+    for i, entry in enumerate(node.more_saved or ()):
+        _note_entries(found, i + 2, entry)
+    return found
+
+
+cdef int _note_slot(
+    list found, Node node, int slot, object value, Counter counter, Py_ssize_t version
+) except -1:
+    if isinstance(value, list):
+        _note_entries(found, slot, value)
+    elif counter is not None:
+        counter = saved_counter(node, (<Op>node.op).save_codes[slot], counter)
+        found.append((slot, value, counter is None or counter.version == version))
+    return 0
+
+
+cdef int _note_entries(list found, int slot, object value) except -1:
+    cdef Saved entry
+    for item in value if isinstance(value, list) else (value,):
+        if isinstance(item, Saved):
+            entry = <Saved>item
+            if entry.counter is not None:
+                found.append((slot, entry.value, entry.counter.version == entry.version))
+    return 0

@@ -19,6 +19,7 @@ cdef class Tensor:
 
 cdef Tensor make(object array, Meta meta)
 cdef Tensor wrap(object array)
+cdef bint produced_alone(Tensor tensor) noexcept
 cdef Counter counter_of(Tensor tensor)
 cdef int bump(Tensor tensor) except -1
 cdef int require(Tensor tensor) except -1

@@ -122,6 +122,8 @@ cdef class Tensor:
 
     @property
     def _version(self):
+        if self.counter is None and produced_alone(self):
+            self.counter = self.fn.counter
         return 0 if self.counter is None else self.counter.version
 
     @property
@@ -722,14 +724,25 @@ cdef Tensor wrap(object array):
     return make(array, backend.meta(array))
 
 
+cdef bint produced_alone(Tensor tensor) noexcept:
+    """Whether the tensor is the only output of the node that produced it."""
+    return tensor.fn is not None and not tensor.fn.is_leaf and tensor.fn.metas is None
+
+
 cdef Counter counter_of(Tensor tensor):
+    """The version of the tensor's memory; its producer learns of it, since values saved before look there."""
     if tensor.counter is None:
         if tensor.inference:
             raise RuntimeError(
                 f"an inference tensor (shape {tensor.meta.shape}, {tensor.meta.dtype}) cannot be saved for backward: "
                 "it was made in inference_mode; use a clone() made outside"
             )
-        tensor.counter = Counter.__new__(Counter)
+        if not produced_alone(tensor):
+            tensor.counter = Counter.__new__(Counter)
+        else:
+            if tensor.fn.counter is None:
+                tensor.fn.counter = Counter.__new__(Counter)
+            tensor.counter = tensor.fn.counter
     return tensor.counter
 
 
