@@ -35,6 +35,7 @@ HERE = Path(__file__).resolve().parent
 # call such as sqrt() becomes one instruction and the loop around it vectorises.
 COMPILE = ["-O3", "-g0", "-fvisibility=hidden"]
 COMPILE_KERNELS = ["-fno-math-errno", "-ffp-contract=off"]
+KERNELS_OF_CORE = ("plugrad.backends.philox",)
 
 DIRECTIVES = {"language_level": 3, "embedsignature": True, "embedsignature.format": "python"}
 
@@ -82,7 +83,7 @@ class BuildExtensions(build_ext):
             )
             done = {e.name: e for e in translated}
             for e in self.extensions:
-                e.kernels = e.sources[0].startswith("ops/")
+                e.kernels = e.sources[0].startswith("ops/") or e.name in KERNELS_OF_CORE
                 e.depends = [*done[e.name].depends, *e.sources]
                 e.sources = done[e.name].sources
                 e.include_dirs = [numpy.get_include(), *done[e.name].include_dirs]
@@ -93,6 +94,9 @@ class BuildExtensions(build_ext):
             # CFLAGS come last, so that who builds has the last word (-O0 for a quick build).
             own = shlex.split(os.environ.get("CFLAGS", ""))
             ext.extra_compile_args = COMPILE + (COMPILE_KERNELS if ext.kernels else []) + own
+            if sys.platform == "linux" and not self.inplace:
+                # A seventh of the wheel is names that only profilers read; a build in place keeps them.
+                ext.extra_link_args = ["-Wl,--strip-all"]
         super().build_extension(ext)
 
 

@@ -17,23 +17,27 @@ from typing import Any
 import numpy as _np
 
 from plugrad import autograd, registry
+from plugrad.backends import dtypes as _dtypes
+from plugrad.backends import tensor_methods as _tensor_methods  # installs them
 from plugrad.backends.creation import (
-    arange,
     as_tensor,
+    asarray,
     empty,
     empty_like,
-    eye,
     from_dlpack,
     from_numpy,
+    frombuffer,
     full,
     full_like,
-    linspace,
     ones,
     ones_like,
+    scalar_tensor,
     tensor,
     zeros,
     zeros_like,
 )
+from plugrad.backends.sequences import arange, eye, linspace, logspace, tril_indices, triu_indices
+from plugrad.functions import broadcast_shapes, numel, where
 from plugrad.graph.grad_mode import (
     enable_grad,
     inference_mode,
@@ -80,6 +84,12 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'plugrad' has no attribute {name!r}")
     if name in _LAZY_MODULES:
         return importlib.import_module(f"plugrad.{name}")
+    if name == "bfloat16":
+        globals()[name] = _dtypes.bfloat16()
+        return globals()[name]
+    if name in _LAZY_NAMES:
+        globals()[name] = getattr(importlib.import_module(_LAZY_NAMES[name]), name)
+        return globals()[name]
     found = registry.standard(name)
     if found is None:
         raise AttributeError(f"plugrad has no attribute and no standard operator named {name!r}")
@@ -96,7 +106,39 @@ def _forget(names: Iterable[str]) -> None:
             globals().pop(short, None)
 
 
-_LAZY_MODULES = ("amp", "cli", "contract", "cuda", "func", "interop", "nn", "optim", "utils")
+_LAZY_MODULES = (
+    "amp",
+    "cli",
+    "contract",
+    "cuda",
+    "func",
+    "interop",
+    "linalg",
+    "nn",
+    "optim",
+    "random",
+    "special",
+    "utils",
+)
+_LAZY_NAMES = dict.fromkeys(
+    (
+        "Generator",
+        "get_rng_state",
+        "initial_seed",
+        "manual_seed",
+        "normal",
+        "rand",
+        "rand_like",
+        "randint",
+        "randint_like",
+        "randn",
+        "randn_like",
+        "randperm",
+        "seed",
+        "set_rng_state",
+    ),
+    "plugrad.random",
+)
 _resolved: set[str] = set()
 registry.listen(_forget)
 
@@ -105,7 +147,9 @@ __all__ = [
     "Tensor",
     "arange",
     "as_tensor",
+    "asarray",
     "autograd",
+    "broadcast_shapes",
     "composite",
     "contract",
     "cuda",
@@ -116,6 +160,7 @@ __all__ = [
     "eye",
     "from_dlpack",
     "from_numpy",
+    "frombuffer",
     "full",
     "full_like",
     "func",
@@ -126,8 +171,11 @@ __all__ = [
     "is_grad_enabled",
     "is_inference_mode_enabled",
     "is_tensor",
+    "linalg",
     "linspace",
+    "logspace",
     "no_grad",
+    "numel",
     "on_tensors",
     "ones",
     "ones_like",
@@ -135,10 +183,15 @@ __all__ = [
     "ops",
     "register",
     "registry",
+    "scalar_tensor",
     "set_grad_enabled",
+    "special",
     "tensor",
+    "tril_indices",
+    "triu_indices",
     "utils",
     "via_host",
+    "where",
     "zeros",
     "zeros_like",
 ]

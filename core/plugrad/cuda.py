@@ -61,6 +61,8 @@ __all__ = [
     "get_device_name",
     "is_available",
     "is_emulated",
+    "manual_seed",
+    "manual_seed_all",
     "matmul_allow_tf32",
     "max_memory_allocated",
     "mem_get_info",
@@ -182,6 +184,16 @@ def _check(number: Any) -> Any:
     if number not in (None, 0, "cuda", "cuda:0"):
         raise ValueError(f"plugrad works on one CUDA device, 'cuda:0', got {number!r}")
     return device
+
+
+def manual_seed(seed: int) -> None:
+    """`plugrad.manual_seed`: one generator serves all devices, with the same numbers."""
+    from plugrad.random import manual_seed
+
+    manual_seed(seed)
+
+
+manual_seed_all = manual_seed
 
 
 # ---- streams -------------------------------------------------------------------------------------

@@ -12,6 +12,8 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
+from plugrad.backends.dtypes import kind
+
 __all__ = ["Expression", "bits", "holds", "kernel", "numbers"]
 
 NAMES = {"bui": "integer and bool", "uifc": "integer and floating"}
@@ -56,7 +58,7 @@ def require_kind(name: str, kinds: str, *operands: Any) -> None:
     """Raise TypeError unless all arrays among the operands are of these kinds of dtype."""
     for operand in operands:
         dtype = getattr(operand, "dtype", None)
-        if dtype is not None and dtype.kind not in kinds:
+        if dtype is not None and kind(dtype) not in kinds:
             raise TypeError(f"{name} takes {NAMES[kinds]} tensors, got {dtype}")
 
 

@@ -13,7 +13,7 @@
 typedef compute_t<T> C;
 
 enum {
-    ROW_THREADS = COLUMNS ? 32 * TEAM : TEAM < 128 ? 128 : TEAM,
+    ROW_THREADS = COLUMNS ? 32 * TEAM : TEAM <= 32 ? 128 : TEAM,    // a team beyond a warp is the block
     BLOCK_ROWS = ROW_THREADS / TEAM,
     HELD = ITEMS * VEC,                     // elements in the registers of a thread
     CHUNK = TEAM * HELD,

@@ -83,7 +83,7 @@ def _plan(shape, dtype, strides, apart, axis):
     columns = along[0] not in (0, 1) and count > 1 and abs(steps[0][0]) < abs(along[0])
     vec = 1 if columns else _vector(size, n, along, steps, apart)
     team, items = _team(n, vec, columns, HELD if size == 8 else 2 * HELD)
-    threads = 32 * team if columns else max(team, 128)
+    threads = 32 * team if columns else team if team > 32 else 128
     dims = layout.MAX_DIMS
     unused = [0] * (dims - len(lengths))
     packed = struct.pack(

@@ -11,6 +11,7 @@ from plugrad import Tensor
 
 RNG = np.random.default_rng(0)
 X, POSITIVE = RNG.standard_normal((3, 4)), RNG.uniform(0.1, 0.9, (3, 4))
+CUBE, SIGNS = RNG.standard_normal((2, 3, 3)), np.where(X > 0, 1, -1)
 TARGET, CLASSES, WEIGHT = RNG.uniform(0, 1, (3, 4)), np.array([0, 3, -100]), RNG.uniform(0.5, 2, 4)
 
 CALLS = [
@@ -52,6 +53,42 @@ CALLS = [
     ("binary_cross_entropy", (POSITIVE, TARGET, TARGET), {"reduction": "sum"}),
     ("binary_cross_entropy_with_logits", (X, TARGET), {}),
     ("binary_cross_entropy_with_logits", (X, TARGET), {"weight": TARGET, "pos_weight": WEIGHT}),
+    ("hardsigmoid", (4 * X,), {}),
+    ("hardswish", (4 * X,), {}),
+    ("mish", (X,), {}),
+    ("selu", (X,), {}),
+    ("softsign", (X,), {}),
+    ("tanhshrink", (X,), {}),
+    ("softshrink", (X, 0.25), {}),
+    ("hardshrink", (X, 0.25), {}),
+    ("threshold", (X, 0.1, -1.0), {}),
+    ("prelu", (X, WEIGHT), {}),
+    ("glu", (X,), {}),
+    ("softmin", (X, 1), {}),
+    ("layer_norm", (X, (4,), WEIGHT, POSITIVE[0]), {}),
+    ("rms_norm", (X, (4,), WEIGHT), {}),
+    ("group_norm", (X, 2, WEIGHT, POSITIVE[0]), {}),
+    ("batch_norm", (X, POSITIVE[0], POSITIVE[1], WEIGHT), {}),
+    ("batch_norm", (X, None, None), {"training": True}),
+    ("instance_norm", (CUBE,), {}),
+    ("local_response_norm", (CUBE, 2, 0.5), {}),
+    ("scaled_dot_product_attention", (CUBE, CUBE + 1, CUBE - 1), {"is_causal": True}),
+    ("scaled_dot_product_attention", (CUBE, CUBE + 1, CUBE - 1, POSITIVE[:, :3]), {}),
+    ("smooth_l1_loss", (X, TARGET), {"beta": 0.5}),
+    ("huber_loss", (X, TARGET), {"delta": 0.5, "weight": POSITIVE}),
+    ("kl_div", (X, TARGET), {"reduction": "batchmean"}),
+    ("poisson_nll_loss", (X, TARGET), {"full": True}),
+    ("gaussian_nll_loss", (X, TARGET, 0.5), {}),
+    ("hinge_embedding_loss", (X, SIGNS), {}),
+    ("margin_ranking_loss", (X, TARGET, SIGNS), {"margin": 0.1}),
+    ("soft_margin_loss", (X, SIGNS), {}),
+    ("multi_margin_loss", (X, np.array([0, 3, 1])), {"p": 2, "weight": WEIGHT}),
+    ("multilabel_soft_margin_loss", (X, TARGET, WEIGHT), {}),
+    ("cosine_embedding_loss", (X, TARGET, SIGNS[:, 0]), {}),
+    ("triplet_margin_loss", (X, TARGET), {"negative": POSITIVE, "swap": True}),
+    ("cosine_similarity", (X, TARGET), {}),
+    ("pairwise_distance", (X, TARGET), {}),
+    ("pdist", (X,), {}),
 ]
 
 
@@ -104,6 +141,8 @@ def test_arguments_are_pytorchs(torch, name):
         wanted = inspect.signature(theirs).parameters
     except ValueError:
         pytest.skip(f"PyTorch's {name} has no signature to compare with")
+    if "args" in wanted:  # one of two functions, by return_indices
+        wanted = inspect.signature(getattr(torch.nn.functional, f"_{name}")).parameters
     found = inspect.signature(getattr(F, name)).parameters
     assert list(found) == list(wanted)[: len(found)]
     for key, parameter in found.items():
@@ -128,7 +167,10 @@ def test_dim_is_required(name):
         getattr(F, name)(Tensor(X))
 
 
-@pytest.mark.parametrize("name", ["relu", "relu6", "hardtanh", "leaky_relu", "elu", "silu"])
+@pytest.mark.parametrize(
+    "name",
+    ["relu", "relu6", "hardtanh", "leaky_relu", "elu", "silu", "selu", "celu", "mish", "hardswish", "hardsigmoid"],
+)  # fmt: skip
 def test_in_place_is_refused(name):
     with pytest.raises(NotImplementedError, match=f"{name}: inplace=True is not supported"):
         getattr(F, name)(Tensor(X), inplace=True)

@@ -31,14 +31,16 @@ SPECIAL = {
 OPERATORS = [
     operator
     for operator in registry.operators()
-    if getattr(operator, "cuda", None) is not None and operator.schema.elementwise
+    if getattr(operator, "cuda", None) is not None
+    and operator.schema.elementwise
+    and not operator.random
 ]
 CALLS = {  # operators whose operands are not all alike, or that refuse something
     "standard::binary_entropy": lambda points: (np.abs(np.clip(np.nan_to_num(points[0]), -1, 1)), points[1]),
     "standard::where": lambda points: (points[0] > 0, points[1], points[0]),
     "ste::fake_quantize": lambda points: (points[0], np.abs(np.nan_to_num(points[1])) + points[1].dtype.type(0.25), 1.0),
 }  # fmt: skip
-NONZERO = ("standard::floor_divide", "standard::remainder")
+NONZERO = ("standard::floor_divide", "standard::fmod", "standard::remainder")
 
 
 def takes(operator, kind):
@@ -190,6 +192,7 @@ def test_own_samples(operator, dtype):
         ("bitwise_and", ([1.0], [2.0]), TypeError),
         ("floor_divide", ([1], [0]), ZeroDivisionError),
         ("remainder", ([1], 0), ZeroDivisionError),
+        ("fmod", ([1], 0), ZeroDivisionError),
         ("pow", ([2, 3], [1, -1]), ValueError),
         ("pow", ([2, 3], -1), ValueError),
         ("clamp", ([1.0],), ValueError),

@@ -35,6 +35,7 @@ def compiles(text, arch):
 TILES = [
     ("float", "float", 128, 8),
     ("half", "float", 64, 4),
+    ("bfloat16", "float", 64, 4),
     ("float", "float", 32, 2),
     ("double", "double", 64, 4),
     ("bool", "i64", 32, 2),
@@ -53,6 +54,7 @@ def test_products(stored, summed, tile, per, arch):
 MOVED = [
     ("unsigned char", "bool", "int"),
     ("unsigned short", "half", "int"),
+    ("unsigned short", "bfloat16", "int"),
     ("unsigned int", "float", "i64"),
     ("u64", "double", "int"),
     ("Wide", "Complex<double>", "i64"),
@@ -73,6 +75,7 @@ TEAMS = [
     {"T": "float", "COLUMNS": 1, "TEAM": 1, "VEC": 1, "ITEMS": 8},
     {"T": "half", "COLUMNS": 0, "TEAM": 256, "VEC": 8, "ITEMS": 1},
     {"T": "half", "COLUMNS": 1, "TEAM": 16, "VEC": 1, "ITEMS": 16},
+    {"T": "bfloat16", "COLUMNS": 0, "TEAM": 256, "VEC": 8, "ITEMS": 1},
     {"T": "double", "COLUMNS": 0, "TEAM": 64, "VEC": 2, "ITEMS": 4},
 ]
 
@@ -110,3 +113,18 @@ def test_reductions(arch):
         operands = tuple(map(Operand, dtypes))
         plan = reduction._make_plan(operands, (0, 1), False, None, constants)
         compiles(plan.kernel.module.source, arch)
+
+
+SPECIAL = ("digamma(x)", "erfinv(x)", "polygamma(3, x)", "sinc(2, x)", "bessel(1, x)", "bessel_scaled(0, x)")  # fmt: skip
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_special_functions(arch):
+    from plugrad_ops.arithmetic.special_cuda import HEADER
+
+    calls = " + ".join(f"special_{call}" for call in SPECIAL)
+    compiles(
+        f'{HEADER.read_text()}\nextern "C" __global__ void all(double *at) {{\n'
+        f"    const double x = *at;\n    *at = {calls};\n}}\n",
+        arch,
+    )

@@ -168,7 +168,6 @@ def test_iterating_gives_rows():
         ([0.5], IndexError, "integers or bools, got float64"),
         ("a", TypeError, "integer, slice, None"),
         (1.5, TypeError, "got float"),
-        (True, IndexError, "True or False"),
         (([0, 1], [0, 1, 2]), IndexError, "broadcast"),
     ],
 )

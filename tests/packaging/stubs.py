@@ -60,7 +60,12 @@ def block():
     """The methods, then the in-place forms."""
     found = sorted(methods().items())
     lines = [stub(name, operator) for name, operator in found]
-    lines += [stub(name + "_", operator) for name, operator in found if writes(operator)]
+    taken = {name for name, _ in found}
+    lines += [
+        stub(name + "_", operator)
+        for name, operator in found
+        if writes(operator) and name + "_" not in taken
+    ]
     return "".join(lines)
 
 

@@ -344,7 +344,7 @@ def test_flags_count():
         return x
 
     assert of_operator(declare(same)) == of_operator(declare(same))
-    assert of_operator(declare(same)) != of_operator(declare(same, random=True))
+    assert of_operator(declare(same)) != of_operator(declare(same, method=True))
     assert of_operator(declare(same)) != of_operator(declare(same, kinks={0.0: 0.0}))
     assert of_operator(declare(same)) != of_operator(declare(same, cuda="x"))
 

@@ -64,7 +64,11 @@ def test_attributes_of_an_operator():
 
 
 def test_flags_are_kept():
+    def jittered(x, y, *, generator=None):
+        return x * y
+
     op = declare(
+        jittered,
         nondifferentiable=False,
         once_differentiable=True,
         random=True,

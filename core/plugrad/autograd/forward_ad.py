@@ -17,6 +17,7 @@ from __future__ import annotations
 from types import TracebackType
 from typing import NamedTuple
 
+from plugrad.backends.dtypes import kind
 from plugrad.graph import duals, roles
 from plugrad.graph.tensor import Tensor
 
@@ -134,7 +135,7 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
         raise RuntimeError(
             "make_dual(): there is no dual level; enter one with `with forward_ad.dual_level():`"
         )
-    if tensor.dtype.kind not in "fc":
+    if kind(tensor.dtype) not in "fc":
         raise TypeError(
             f"make_dual(): only tensors of a floating or complex dtype have tangents, got {tensor.dtype}"
         )

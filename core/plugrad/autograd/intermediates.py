@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from plugrad.backends.dtypes import kind
 from plugrad.graph.rule import sealed
 from plugrad.graph.tensor import Tensor
 
@@ -27,7 +28,7 @@ def tensors_in(value: Any) -> Iterable[Tensor]:
 
 def is_intermediate(tensor: Tensor, known: set[int]) -> bool:
     """Whether a kept tensor's own derivative would be lost; `known` holds the ids of those that are fine."""
-    return id(tensor) not in known and tensor.dtype.kind in "fc" and not tensor.requires_grad
+    return id(tensor) not in known and kind(tensor.dtype) in "fc" and not tensor.requires_grad
 
 
 class Intermediates:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from plugrad.backends.creation import zeros
+from plugrad.backends.dtypes import kind
 from plugrad.graph import engine
 from plugrad.graph.custom import alias
 from plugrad.graph.grad_mode import enable_grad, no_grad
@@ -28,7 +29,7 @@ def fresh(tensor: Tensor, connected: bool = True) -> Tensor:
         with enable_grad():
             return tensor[...]
     own = bare(tensor)
-    return own.requires_grad_() if own.dtype.kind in "fc" else own
+    return own.requires_grad_() if kind(own.dtype) in "fc" else own
 
 
 def bare(tensor: Tensor) -> Tensor:

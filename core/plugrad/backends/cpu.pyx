@@ -5,8 +5,10 @@
 (b) Kernels written in Python run with NumPy's floating-point warnings off: NaN and infinity are values here.
     NumPy keeps that state in a context variable, found once by its effect, so that switching it costs two
     C calls; where it cannot be found, numpy.errstate does the same more slowly.
+(c) bfloat16 is for storage only: kernels get float32, and what they return is rounded.
 """
 import contextvars
+import sys
 
 import numpy as np
 
@@ -14,9 +16,12 @@ cimport numpy as cnp
 from cpython.object cimport PyObject
 
 from plugrad.backends cimport recycling
-from plugrad.graph.backend cimport BOOL, COMPLEX, FLOATING, INTEGER, OTHER, Backend, Meta, new_meta
+from plugrad.graph.backend cimport (
+    BOOL, COMPLEX, FLOATING, INTEGER, OTHER, STORAGE, Backend, Meta, new_meta, note_storage
+)
 from plugrad.graph.op cimport Kernel, vectorcall
 
+from plugrad.backends.dtypes import as_dtype, is_bfloat16, kind, rounded, wide
 from plugrad.graph.backend import register_array_type
 
 cdef extern from "Python.h":
@@ -28,6 +33,9 @@ cnp.import_array()
 # Releasing and taking the GIL costs more than adding this many numbers.
 cdef enum:
     NOGIL_FROM = 16384
+    FIRST_OF_OTHERS = 256  # the numbers of types that are not NumPy's own
+
+cdef int _bfloat16 = -1
 
 
 # ---- NumPy's error state -----------------------------------------------------------------------------------
@@ -80,7 +88,18 @@ cdef int kind_of(int type_num) noexcept:
         return FLOATING
     if cnp.PyTypeNum_ISCOMPLEX(type_num):
         return COMPLEX
-    return OTHER
+    return STORAGE if type_num >= FIRST_OF_OTHERS and type_num == number_of_bfloat16() else OTHER
+
+
+cdef int number_of_bfloat16() noexcept:
+    """The number that NumPy gave the type; -1 while nobody has imported it."""
+    global _bfloat16
+    if _bfloat16 < 0:
+        module = sys.modules.get("ml_dtypes")
+        if module is not None and hasattr(module, "bfloat16"):
+            _bfloat16 = np.dtype(module.bfloat16).num
+            note_storage()
+    return _bfloat16
 
 
 cdef class CpuBackend(Backend):
@@ -162,17 +181,16 @@ cdef class CpuBackend(Backend):
             if shape[i] == 1 and array.shape[added + i] != 1:
                 axes.append(added + i)
         with np.errstate(all="ignore"):
-            if array.dtype == np.float16:
-                summed = array.sum(axis=tuple(axes), keepdims=True, dtype=np.float32).astype(np.float16)
-            else:
-                summed = array.sum(axis=tuple(axes), keepdims=True, dtype=array.dtype)
+            summed = array.sum(axis=tuple(axes), keepdims=True, dtype=wide(array.dtype))
+            if summed.dtype != array.dtype:
+                summed = summed.astype(array.dtype)
         return summed.reshape(shape)
 
     cdef object cast(self, object array, object dtype):
         with np.errstate(all="ignore"):
             if array.dtype.kind == "c" and np.dtype(dtype).kind != "c":
                 array = array.real
-            return array.astype(dtype)
+            return rounded(array, np.dtype(dtype))
 
     cdef object full(self, Meta meta, object value):
         return np.full(meta.shape, value, meta.dtype)
@@ -251,13 +269,28 @@ cdef class CpuBackend(Backend):
 
     def dtype_named(self, value):
         try:
-            return np.dtype(value)
+            return as_dtype(value)
         except TypeError:
             return None
 
     def render(self, array, str prefix):
-        text = np.array2string(array, separator=", ", prefix=prefix, threshold=1000, precision=4)
+        shown = self.widened(array)
+        text = np.array2string(shown, separator=", ", prefix=prefix, threshold=1000, precision=4)
         return text, array.dtype in (np.float32, np.int64, np.bool_)
+
+    def widened_dtype(self, dtype):
+        return wide(dtype) if is_bfloat16(dtype) else dtype
+
+    def widened(self, array):
+        if cnp.PyArray_Check(array) and is_bfloat16(array.dtype):
+            return array.astype(np.float32)
+        return array
+
+    def rounded(self, array, dtype):
+        if not is_bfloat16(dtype):
+            return array
+        array = self.adopt(array)
+        return quietly(rounded, (array, dtype), ()) if array.dtype.kind == "f" else array
 
     def to_numpy(self, array):
         return array
@@ -277,10 +310,16 @@ cdef class CpuBackend(Backend):
         return np.empty(shape, dtype)
 
     def to_dlpack(self, array, dict wishes):
-        return array.__dlpack__(**wishes)
+        if not is_bfloat16(array.dtype):
+            return array.__dlpack__(**wishes)
+        from plugrad.backends.capsules import exported
+
+        return exported(array, **wishes)
 
     def from_dlpack(self, source):
-        return np.from_dlpack(source)
+        from plugrad.backends.capsules import imported
+
+        return imported(source)
 
     def dlpack_device(self):
         return 1, 0
@@ -396,19 +435,28 @@ def promoted(dtypes, numbers, floating=False):
     -------
     numpy.dtype
     """
-    inexact = [dtype for dtype in dtypes if dtype.kind in "fc"]
-    result = np.result_type(*(inexact or dtypes or [np.bool_]))
+    inexact = [dtype for dtype in dtypes if kind(dtype) in "fc"]
+    result = common(inexact or dtypes or [np.dtype(np.bool_)])
     if any(isinstance(number, complex) for number in numbers) and result.kind != "c":
         return np.dtype(np.complex128 if result == np.float64 else np.complex64)
-    if any(isinstance(number, float) for number in numbers) and result.kind not in "fc":
+    if any(isinstance(number, float) for number in numbers) and kind(result) not in "fc":
         return np.dtype(np.float32)
     if result.kind == "b" and any(
         isinstance(number, int) and not isinstance(number, bool) for number in numbers
     ):
         result = np.dtype(np.int64)
-    if floating and result.kind not in "fc":
+    if floating and kind(result) not in "fc":
         return np.dtype(np.float32)
     return result
+
+
+cdef object common(list dtypes):
+    """NumPy's common dtype; float32 for bfloat16 and float16, which have none to it."""
+    if len(dtypes) > 1 and any(is_bfloat16(dtype) for dtype in dtypes) and any(
+        dtype != dtypes[0] for dtype in dtypes
+    ):
+        dtypes = [wide(dtype) for dtype in dtypes]
+    return np.result_type(*dtypes)
 
 
 CPU = CpuBackend("cpu")

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 import plugrad.backends  # noqa: F401  (a tensor needs a backend)
+from plugrad.backends.dtypes import as_dtype, kind, rounded
 from plugrad.graph.backend import backend_named
 from plugrad.graph.tensor import Tensor
 
@@ -50,7 +51,7 @@ def tensor(
     if found is not None:
         made = found.to(dtype or found.dtype, device or found.device, copy=True)
         return made.requires_grad_() if requires_grad else made
-    return _finish(np.array(_values(data, dtype), copy=True), device, requires_grad)
+    return finished(np.array(_values(data, dtype), copy=True), device, requires_grad)
 
 
 def as_tensor(data: Any, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor:
@@ -62,7 +63,53 @@ def as_tensor(data: Any, dtype: DTypeLike | None = None, device: str | None = No
     found = data if isinstance(data, Tensor) else _elsewhere(data)
     if found is not None:
         return found.to(dtype or found.dtype, device or found.device)
-    return _finish(np.asarray(_values(data, dtype)), device, False)
+    return finished(np.asarray(_values(data, dtype)), device, False)
+
+
+def asarray(
+    obj: Any,
+    *,
+    dtype: DTypeLike | None = None,
+    device: str | None = None,
+    copy: bool | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """`obj` as a tensor: a copy if `copy` is true, else sharing memory where that is possible."""
+    if copy:
+        return tensor(obj, dtype=dtype, device=device, requires_grad=requires_grad)
+    made = as_tensor(obj, dtype, device)
+    return made.requires_grad_() if requires_grad else made
+
+
+def scalar_tensor(
+    s: Any,
+    *,
+    dtype: DTypeLike | None = None,
+    device: str | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """A 0-d tensor of one number; float32 unless `dtype` says otherwise."""
+    return full((), s, dtype=dtype or DEFAULT_DTYPE, device=device, requires_grad=requires_grad)
+
+
+def frombuffer(
+    buffer: Any,
+    *,
+    dtype: DTypeLike,
+    count: int = -1,
+    offset: int = 0,
+    requires_grad: bool = False,
+) -> Tensor:
+    """A 1-d tensor on the memory of an object that offers a buffer.
+
+    Parameters
+    ----------
+    count : int
+        How many elements; all by default.
+    offset : int
+        How many bytes to leave out in front.
+    """
+    return Tensor(np.frombuffer(buffer, as_dtype(dtype), count, offset), requires_grad)
 
 
 def from_dlpack(source: Any) -> Tensor:
@@ -83,11 +130,11 @@ def from_dlpack(source: Any) -> Tensor:
         raise TypeError(
             f"from_dlpack() takes an array with __dlpack__, got {type(source).__name__}"
         )
-    kind, number = source.__dlpack_device__()
-    device = DLPACK_DEVICES.get(int(kind))
+    place, number = source.__dlpack_device__()
+    device = DLPACK_DEVICES.get(int(place))
     if device is None:
         raise BufferError(
-            f"from_dlpack(): the array lies on a device of DLPack's type {int(kind)} (number {number}); known are "
+            f"from_dlpack(): the array lies on a device of DLPack's type {int(place)} (number {number}); known are "
             f"{', '.join(f'{code} ({name})' for code, name in DLPACK_DEVICES.items())}"
         )
     return Tensor(backend_named(device).from_dlpack(source))
@@ -107,34 +154,49 @@ def from_numpy(array: np.ndarray) -> Tensor:
 
 
 def zeros(
-    *size: Any,
+    *sizes: Any,
+    size: Shape | None = None,
     dtype: DTypeLike | None = None,
     device: str | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """A tensor of zeros of the given shape; float32 unless `dtype` says otherwise."""
-    return _filled(_shape(size), dtype or DEFAULT_DTYPE, 0, device, requires_grad)
+    """A tensor of zeros of the given shape (integers, or one sequence of them); float32 unless `dtype` says otherwise."""
+    return _filled(
+        _shape(sizes if size is None else (*sizes, size)),
+        dtype or DEFAULT_DTYPE,
+        0,
+        device,
+        requires_grad,
+    )
 
 
 def ones(
-    *size: Any,
+    *sizes: Any,
+    size: Shape | None = None,
     dtype: DTypeLike | None = None,
     device: str | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
     """A tensor of ones of the given shape; float32 unless `dtype` says otherwise."""
-    return _filled(_shape(size), dtype or DEFAULT_DTYPE, 1, device, requires_grad)
+    return _filled(
+        _shape(sizes if size is None else (*sizes, size)),
+        dtype or DEFAULT_DTYPE,
+        1,
+        device,
+        requires_grad,
+    )
 
 
 def empty(
-    *size: Any,
+    *sizes: Any,
+    size: Shape | None = None,
     dtype: DTypeLike | None = None,
     device: str | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
     """A tensor of the given shape whose values are whatever the memory held."""
     array = backend_named(device or "cpu").uninitialised(
-        _shape(size), np.dtype(dtype or DEFAULT_DTYPE)
+        _shape(sizes if size is None else (*sizes, size)), as_dtype(dtype or DEFAULT_DTYPE)
     )
     return Tensor(array, requires_grad)
 
@@ -183,7 +245,7 @@ def empty_like(
 ) -> Tensor:
     """An uninitialised tensor with the shape, dtype and device of `input`."""
     backend = backend_named(device or input.device)
-    return Tensor(backend.uninitialised(input.shape, np.dtype(dtype or input.dtype)), requires_grad)
+    return Tensor(backend.uninitialised(input.shape, as_dtype(dtype or input.dtype)), requires_grad)
 
 
 def full_like(
@@ -200,60 +262,13 @@ def full_like(
     )
 
 
-def eye(
-    n: int,
-    m: int | None = None,
-    *,
-    dtype: DTypeLike | None = None,
-    device: str | None = None,
-    requires_grad: bool = False,
-) -> Tensor:
-    """Ones on the diagonal of an n × m matrix (n × n by default), zeros elsewhere."""
-    return _finish(np.eye(n, m, dtype=dtype or DEFAULT_DTYPE), device, requires_grad)
-
-
-def arange(
-    start: float,
-    end: float | None = None,
-    step: float = 1,
-    *,
-    dtype: DTypeLike | None = None,
-    device: str | None = None,
-    requires_grad: bool = False,
-) -> Tensor:
-    """The numbers start, start + step, … below `end`; ``arange(end)`` starts at 0.
-
-    int64 when all arguments are integers, else float32, unless `dtype` says otherwise.
-    """
-    if end is None:
-        start, end = 0, start
-    if step == 0:
-        raise ValueError("arange(): step must not be 0")
-    whole = all(isinstance(value, int) for value in (start, end, step))
-    chosen = dtype or (np.dtype(np.int64) if whole else DEFAULT_DTYPE)
-    return _finish(np.arange(start, end, step).astype(chosen), device, requires_grad)
-
-
-def linspace(
-    start: float,
-    end: float,
-    steps: int,
-    *,
-    dtype: DTypeLike | None = None,
-    device: str | None = None,
-    requires_grad: bool = False,
-) -> Tensor:
-    """`steps` evenly spaced numbers from `start` to `end`, both included."""
-    return _finish(
-        np.linspace(start, end, steps).astype(dtype or DEFAULT_DTYPE), device, requires_grad
-    )
-
-
 def _values(data: Any, dtype: DTypeLike | None) -> np.ndarray:
+    asked = None if dtype is None else as_dtype(dtype)
     if isinstance(data, Tensor):
         data = _host(data)
     if isinstance(data, (np.ndarray, np.generic)):
-        return np.asarray(data, dtype)
+        values = np.asarray(data)
+        return values if asked is None or asked == values.dtype else rounded(values, asked)
     if isinstance(data, (list, tuple)):
         data = _plain(data)
     try:
@@ -262,18 +277,29 @@ def _values(data: Any, dtype: DTypeLike | None) -> np.ndarray:
         raise ValueError(
             f"tensor(): the nested lists have rows of different lengths ({error})"
         ) from None
-    if values.dtype.kind not in "biufc":
+    if kind(values.dtype) not in "biufc":
         raise TypeError(
             f"tensor(): {type(data).__name__} does not hold numbers (NumPy dtype {values.dtype})"
         )
-    if dtype is not None:
+    if asked is not None:
+        if not _holds_arrays(data):
+            _require_fit(values, asked)
         with np.errstate(all="ignore"):  # what does not fit becomes infinity, without a warning
-            return values.astype(dtype)
+            return rounded(values, asked)
     if values.dtype.kind == "f" and not _holds_arrays(data):
         return values.astype(DEFAULT_DTYPE)
     if values.dtype.kind == "c" and not _holds_arrays(data):
         return values.astype(np.complex64)
     return values
+
+
+def _require_fit(values: np.ndarray, dtype: np.dtype) -> None:
+    """Raise if integers cannot hold Python numbers, which would come out as others."""
+    if dtype.kind not in "iu" or values.dtype.kind not in "iuf" or not values.size:
+        return
+    info, low, high = np.iinfo(dtype), values.min(), values.max()
+    if not (info.min <= low and high <= info.max):  # NaN is neither
+        raise RuntimeError(f"tensor(): {dtype} holds {info.min} to {info.max}, got {low} to {high}")
 
 
 def _host(tensor: Tensor) -> np.ndarray:
@@ -311,18 +337,22 @@ def _shape(size: tuple[Any, ...]) -> tuple[int, ...]:
     if len(size) == 1 and isinstance(size[0], (tuple, list)):
         size = tuple(size[0])
     try:
-        return tuple(operator.index(length) for length in size)
+        shape = tuple(operator.index(length) for length in size)
     except TypeError:
         raise TypeError(f"a shape consists of integers, got {size}") from None
+    if min(shape, default=0) < 0:
+        raise RuntimeError(f"a shape cannot have negative lengths, got {shape}")
+    return shape
 
 
 def _filled(
     shape: tuple[int, ...], dtype: DTypeLike, value: Any, device: str | None, requires_grad: bool
 ) -> Tensor:
     return Tensor(
-        backend_named(device or "cpu").filled(shape, np.dtype(dtype), value), requires_grad
+        backend_named(device or "cpu").filled(shape, as_dtype(dtype), value), requires_grad
     )
 
 
-def _finish(array: np.ndarray, device: str | None, requires_grad: bool) -> Tensor:
+def finished(array: np.ndarray, device: str | None, requires_grad: bool) -> Tensor:
+    """A leaf on a device, with the values of a host array."""
     return Tensor(backend_named(device or "cpu").from_numpy(array), requires_grad)

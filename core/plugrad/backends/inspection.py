@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from plugrad.backends.dtypes import kind
 from plugrad.graph.tensor import Tensor
 
 __all__ = ["all_finite", "has_nan"]
@@ -14,7 +15,7 @@ __all__ = ["all_finite", "has_nan"]
 
 def has_nan(tensor: Tensor) -> bool:
     """Whether an element is NaN."""
-    if tensor.dtype.kind not in "fc":
+    if kind(tensor.dtype) not in "fc":
         return False
     array = tensor.array
     if isinstance(array, np.ndarray):
@@ -25,7 +26,7 @@ def has_nan(tensor: Tensor) -> bool:
 
 def all_finite(tensor: Tensor) -> bool:
     """Whether no element is NaN or infinite."""
-    if tensor.dtype.kind not in "fc":
+    if kind(tensor.dtype) not in "fc":
         return True
     array = tensor.array
     if isinstance(array, np.ndarray):

@@ -8,6 +8,8 @@
 (c) Suspicion costs, agreement does not. Two evaluations settle almost every element. One that seems
     wrong is evaluated again at twelve steps, to which the error terms are fitted; only what disagrees by
     more than the residuals of the fit is wrong.
+(d) A complex number is two real ones. Functions are seen as real ones of real numbers, and so are gradients: with respect
+    to the real part, and in the imaginary part with respect to the imaginary part.
 """
 
 from __future__ import annotations
@@ -23,7 +25,11 @@ __all__ = [
     "column",
     "differs",
     "elementwise_slopes",
+    "from_reals",
     "jacobian_block",
+    "part_steps",
+    "reals",
+    "shown",
     "refine",
     "steps",
     "sum_to",
@@ -40,8 +46,29 @@ Function = Callable[[list[Array]], Array]
 """Arrays to a vector of float64: every differentiable output, raveled and concatenated."""
 
 
+def reals(array: Array) -> Array:
+    """The real numbers that an array holds, in one dimension: of a complex number first the real part."""
+    flat = np.asarray(array).reshape(-1)
+    return np.ascontiguousarray(flat).view(flat.real.dtype) if flat.dtype.kind == "c" else flat
+
+
+def from_reals(numbers: Array, like: Array) -> Array:
+    """float64 numbers in the shape of an array, and in pairs where that is complex."""
+    if like.dtype.kind != "c":
+        return numbers.reshape(like.shape)
+    return np.ascontiguousarray(numbers, np.float64).view(np.complex128).reshape(like.shape)
+
+
+def shown(array: Array, position: int) -> float | complex | None:
+    """The number at a flat position, for a report."""
+    if position >= array.size:
+        return None
+    value = array.reshape(-1)[position]
+    return complex(value) if array.dtype.kind == "c" else float(value)
+
+
 def steps(x: Array) -> Array:
-    """A power of two near ``eps**(1/3) * |x|`` per element.
+    """A power of two near ``eps**(1/3) * |x|`` per element, for each part of a complex one the same.
 
     An element much smaller than its neighbours takes its scale from them, but no more than a
     twentieth of it, so that one near the edge of a domain is not pushed across.
@@ -77,10 +104,15 @@ def along(
 
 
 def column(x: Array, j: int) -> Array:
-    """The direction that moves element `j` of `x` by its own step."""
-    direction = np.zeros(x.shape)
-    direction.reshape(-1)[j] = steps(x).reshape(-1)[j]
-    return direction
+    """The direction that moves number `j` of ``reals(x)`` by its own step."""
+    step = part_steps(x)
+    return from_reals(np.where(np.arange(step.size) == j, step, 0.0), x)
+
+
+def part_steps(x: Array) -> Array:
+    """`steps` for each of ``reals(x)``."""
+    h = steps(x).reshape(-1)
+    return np.repeat(h, 2) if x.dtype.kind == "c" else h
 
 
 def jacobian_block(f: Function, arrays: Sequence[Array], k: int, rows: int) -> tuple[Array, Array]:
@@ -88,13 +120,13 @@ def jacobian_block(f: Function, arrays: Sequence[Array], k: int, rows: int) -> t
 
     Returns
     -------
-    slopes, noise : ndarray of shape (rows, arrays[k].size)
+    slopes, noise : ndarray of shape (rows, reals(arrays[k]).size)
     """
-    x = np.array(arrays[k])
+    x = np.array(arrays[k], order="C")
     moved = list(arrays)
     moved[k] = x
-    flat = x.reshape(-1)
-    h = steps(x).reshape(-1).tolist()
+    flat = reals(x)
+    h = part_steps(x).tolist()
     plus = np.empty((flat.size, rows))
     minus = np.empty((flat.size, rows))
     for j, value in enumerate(flat.tolist()):
@@ -226,7 +258,7 @@ def differs(got: Array, wanted: Array, ulps: float = 256.0, around: float = 0.0)
     finite = np.abs(wanted[np.isfinite(wanted)])
     scale = max(float(finite.max()) if finite.size else 0.0, around)
     eps = float(max(np.finfo(got.dtype).eps, np.finfo(wanted.dtype).eps))
-    error = np.abs(np.asarray(got, np.float64) - np.asarray(wanted, np.float64))
+    error = np.abs(got.astype(np.complex128) - wanted if got.dtype.kind == "c" else got.astype(np.float64) - wanted)
     bad = ~(error <= ulps * eps * scale) & (got != wanted) & ~(np.isnan(got) & np.isnan(wanted))
     if not bad.any():
         return None

@@ -13,11 +13,13 @@ from __future__ import annotations
 import copy
 import inspect
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from plugrad.contract.samples import Sample
+from plugrad.contract.numeric import reals
+from plugrad.contract.samples import Sample, fixed_stream
 from plugrad.contract.targets import Target
 
 __all__ = ["Problem", "Recording", "as_list"]
@@ -102,6 +104,8 @@ class Problem:
     """
 
     def __init__(self, target: Target, sample: Sample) -> None:
+        if target.random and sample.constants.get("generator") is None:
+            sample = replace(sample, constants={**sample.constants, "generator": fixed_stream()})
         self.target = target
         self.sample = sample
         self.arrays: list[Array] = []
@@ -126,7 +130,7 @@ class Problem:
             if isinstance(value, np.ndarray)
         }
         self._move_from_kinks()
-        self.active = [k for k, array in enumerate(self.arrays) if array.dtype.kind == "f"]
+        self.active = [k for k, array in enumerate(self.arrays) if array.dtype.kind in "fc"]
         mutates = target.schema.mutates if target.schema is not None else ()
         self.mutated = [p for i in mutates if isinstance(p := self.places[i], int)]
         self._generators = any(
@@ -200,7 +204,14 @@ class Problem:
         return args, {**_left_out(self.target.op, function, len(args), constants), **constants}
 
     def _call(self, tensors: list[Any]) -> tuple[list[Any], list[Any]]:
-        returned = as_list(self.target.call(self.args(tensors), self.constants(tensors)))
+        found = as_list(self.target.call(self.args(tensors), self.constants(tensors)))
+        # A composite may answer with a Python bool or number, as `allclose` does.
+        returned = [
+            self.target.library.tensor(np.asarray(value))
+            if isinstance(value, bool | int | float)
+            else value
+            for value in found
+        ]
         if self.sample.through is None:
             return returned, returned
         return returned, as_list(self.sample.through(*returned))
@@ -238,10 +249,7 @@ class Problem:
         self.outputs = [np.array(library.array(out)) for out in recording.outputs]
         self.live = recording.live
         rows = self._exclude_kinks()
-        self.seeds = [
-            weights(rng, self.outputs[i].shape, rows).astype(self.outputs[i].dtype)
-            for i in self.live
-        ]
+        self.seeds = [weights_like(rng, self.outputs[i], rows) for i in self.live]
         self.gradients = []
         if self.live and self.active:
             self.gradients = recording.gradient([seed.copy() for seed in self.seeds])
@@ -270,16 +278,17 @@ class Problem:
     def join(self, outputs: Sequence[Any]) -> Array:
         """Live ones of `outputs` as one vector of float64; zero at kinks."""
         if len(self.live) == 1:
-            out = np.array(outputs[self.live[0]], dtype=np.float64)
             seed = self.seeds[0]
+            dtype = np.complex128 if seed.dtype.kind == "c" else np.float64
+            out = np.array(outputs[self.live[0]], dtype=dtype)
             if out.shape != seed.shape:
                 out = np.array(np.broadcast_to(out, seed.shape))
             if not seed.all():
                 out[seed == 0.0] = 0.0
-            return out.reshape(-1)
+            return reals(out)
         parts = [np.zeros(0)]
         for i, seed in zip(self.live, self.seeds):
-            parts.append(np.where(seed == 0.0, 0.0, outputs[i]).astype(np.float64).reshape(-1))
+            parts.append(reals(np.where(seed == 0.0, 0.0, outputs[i])).astype(np.float64))
         return np.concatenate(parts)
 
     def model(self, arrays: Sequence[Array]) -> Array:
@@ -306,22 +315,37 @@ class Problem:
         """Name of the element at position `row` of ``flat``."""
         names = self.target.schema.outputs if self.target.schema is not None else ()
         for i, seed in zip(self.live, self.seeds):
-            if row < seed.size:
+            if row < reals(seed).size:
                 name = names[i] if len(names) == len(self.outputs) else f"out {i}"
                 name = name if len(self.outputs) > 1 else "out"
-                return element(name, row, seed.shape)
-            row -= seed.size
+                return number_of(name, row, seed)
+            row -= reals(seed).size
         return "out"
 
     def input_name(self, k: int, position: int) -> str:
-        """Name of an element of ``arrays[k]``."""
-        return element(self.names[k], position, self.arrays[k].shape)
+        """Name of one of the numbers that ``arrays[k]`` holds."""
+        return number_of(self.names[k], position, self.arrays[k])
 
 
 def weights(rng: np.random.Generator, shape: tuple[int, ...], keep: Array | None = None) -> Array:
     """Random weights of either sign and size between 0.5 and 1.5; zero where `keep` is False."""
     values = np.asarray(rng.uniform(0.5, 1.5, shape) * rng.choice((-1.0, 1.0), shape))
     return np.where(keep, values, 0.0) if keep is not None and keep.shape == shape else values
+
+
+def weights_like(rng: np.random.Generator, array: Array, keep: Array | None = None) -> Array:
+    """`weights` of the shape and dtype of an array, either part of a complex one on its own."""
+    found = weights(rng, array.shape, keep)
+    if array.dtype.kind == "c":
+        found = found + 1j * weights(rng, array.shape, keep)
+    return found.astype(array.dtype)
+
+
+def number_of(name: str, position: int, array: Array) -> str:
+    """The element of an array that the real number at a flat position belongs to, and which part of it that is."""
+    if array.dtype.kind != "c":
+        return element(name, position, array.shape)
+    return f"{element(name, position // 2, array.shape)}.{'imag' if position % 2 else 'real'}"
 
 
 def element(name: str, position: int, shape: tuple[int, ...]) -> str:

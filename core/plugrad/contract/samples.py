@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Maker", "Sample", "collect", "describe_value"]
+__all__ = ["Maker", "Sample", "collect", "describe_value", "fixed_stream"]
 
 
 @dataclass
@@ -19,7 +19,7 @@ class Sample:
     Attributes
     ----------
     args : tuple
-        What is passed by position: float64, integer or bool arrays, Python numbers, ``None`` for an
+        What is passed by position: float64, complex128, integer or bool arrays, Python numbers, ``None`` for an
         absent optional tensor, a list for a list input.
     constants : dict
         What is passed by keyword.
@@ -62,8 +62,8 @@ def describe_value(value: Any) -> str:
 class Maker:
     """Builds samples; every value is drawn from a stream that depends on the operator's name only.
 
-    Arrays come as float64 (`integers` as int64, `booleans` as bool); the battery casts the float64 ones
-    to the other dtypes that the operator declares.
+    Arrays come as float64 (`integers` as int64, `booleans` as bool, `complex` as complex128); the battery casts
+    the float64 and complex128 ones to the other dtypes that the operator declares.
 
     Examples
     --------
@@ -75,6 +75,7 @@ class Maker:
 
     def __init__(self, name: str) -> None:
         self.rng = np.random.default_rng(zlib.crc32(name.encode()))
+        self._streams = 0
 
     # ------------------------------------------------------------------------------------ samples
 
@@ -108,6 +109,12 @@ class Maker:
         """These numbers, as float64."""
         return np.array(values, dtype=np.float64)
 
+    def complex(self, *shape: Any, low: float = 0.5, high: float = 2.0) -> np.ndarray:
+        """complex128 values of a size between `low` and `high`, anywhere around 0."""
+        shape = _shape(shape)
+        angle = self.rng.uniform(-np.pi, np.pi, shape)
+        return np.asarray(self.rng.uniform(low, high, shape) * np.exp(1j * angle))
+
     def integers(self, *shape: Any, low: int = 0, high: int = 10) -> np.ndarray:
         """int64 values from `low` up to, but not including, `high`."""
         return self.rng.integers(low, high, _shape(shape), dtype=np.int64)
@@ -116,6 +123,14 @@ class Maker:
         """Bool values."""
         return self.rng.integers(0, 2, _shape(shape)).astype(bool)
 
+    def generator(self) -> Any:
+        """A stream of random numbers for the constant `generator`, another one each time.
+
+        A sample of a random operator that passes none gets one that is the same for all.
+        """
+        self._streams += 1
+        return fixed_stream(self._streams)
+
     def distinct(self, *shape: Any) -> np.ndarray:
         """Values between -2 and 2 that differ from each other clearly, in random order."""
         shape = _shape(shape)
@@ -123,6 +138,13 @@ class Maker:
         gap = 4.0 / max(count, 1)
         values = -2.0 + gap * (np.arange(count) + self.rng.uniform(0.3, 0.7, count))
         return self.rng.permutation(values).reshape(shape)
+
+
+def fixed_stream(offset: int = 0) -> Any:
+    """What a random operator draws from while it is checked: the same numbers in every call of a sample."""
+    from plugrad.backends.philox import Stream  # few operators need it
+
+    return Stream(0x706C7567726164, offset)
 
 
 def _shape(shape: tuple[Any, ...]) -> tuple[int, ...]:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from plugrad.autograd.jacobians import bare, columns, units, zeros_for
+from plugrad.backends.dtypes import kind
 from plugrad.func.scope import Argnums, Function, chosen, leads_outside, result_of, transform
 from plugrad.func.trees import flatten, map_leaves, rebuild, same_form
 from plugrad.graph import duals, roles
@@ -55,7 +56,7 @@ def jvp(
     leaves = flatten(primals, "jvp(): primals")
     vectors = flatten(tangents, "jvp(): tangents")
     for x, v in zip(leaves, vectors):
-        if x.dtype.kind not in "fc":
+        if kind(x.dtype) not in "fc":
             raise TypeError(
                 f"jvp(): primals are Tensors of a floating or complex dtype, got {x.dtype}"
             )
@@ -114,7 +115,7 @@ def jacfwd(function: Function, argnums: Argnums = 0, has_aux: bool = False) -> F
         outputs = flatten(out, "jacfwd()")
         parts: list[list[list[Tensor | None]]] = [[[] for _ in leaves] for _ in outputs]
         for j, x in enumerate(leaves):
-            if x.dtype.kind not in "fc":
+            if kind(x.dtype) not in "fc":
                 raise TypeError(
                     f"jacfwd(): differentiated arguments are Tensors of a floating or complex dtype, got {x.dtype}"
                 )

@@ -40,6 +40,8 @@ cdef class Backend:
 
 cdef Backend backend_of(object array)
 cdef dict array_types
+cdef bint storage_in_use
+cdef int note_storage() noexcept
 
 cdef enum:
     BOOL = 1
@@ -47,3 +49,6 @@ cdef enum:
     FLOATING = 4
     COMPLEX = 8
     OTHER = 16
+    STORAGE = 32  # floating, of a dtype that kernels of this backend get and give as a wider one
+    ANY_FLOATING = 36
+    INEXACT = 44

@@ -6,12 +6,14 @@
     the tensor's own reference.
 (c) `Meta` is shape, dtype and device of a tensor. It is immutable and shared: an elementwise operator on
     operands of one shape gives its result the operand's Meta, so that a comparison is mostly one of pointers.
+(d) A dtype may be for storage only: tensors have it, kernels do not compute in it (see `storage.pyx`).
 """
 
 cimport cython
 from cpython.object cimport PyObject
 
 cdef dict array_types = {}
+storage_in_use = False
 cdef list _backends = []
 cdef object _find_named = None
 cdef object _find_of_type = None
@@ -42,7 +44,7 @@ cdef class Meta:
 
     @property
     def is_floating_point(self):
-        return self.kind == FLOATING
+        return self.kind & ANY_FLOATING != 0
 
     def numel(self):
         """Number of elements."""
@@ -208,6 +210,20 @@ cdef class Backend:
         is what a literal of these values would get, so that it need not be shown."""
         raise NotImplementedError(f"backend {self.name!r} does not print arrays")
 
+    # Dtypes for storage only, if the backend has any.
+
+    def widened_dtype(self, dtype):
+        """What kernels get and give in place of such a dtype."""
+        return dtype
+
+    def widened(self, array):
+        """An array of such a dtype as one that kernels take; anything else as it is."""
+        return array
+
+    def rounded(self, array, dtype):
+        """What a kernel gave for widened arrays, in `dtype`; as it is where `dtype` is not for storage only."""
+        raise NotImplementedError(f"backend {self.name!r} has no dtypes for storage only")
+
     # What crosses to other libraries and devices; Python methods, too.
 
     def to_numpy(self, array):
@@ -247,6 +263,13 @@ cdef class Backend:
     def dlpack_device(self):
         """(device type, device number), as DLPack counts them."""
         raise BufferError(f"backend {self.name!r} exports no arrays")
+
+
+cdef int note_storage() noexcept:
+    """Say that there are arrays of a dtype for storage only: until then nobody looks for them."""
+    global storage_in_use
+    storage_in_use = True
+    return 0
 
 
 cdef Backend backend_of(object array):

@@ -7,10 +7,11 @@
     gradients return in the dtype of the tensor they belong to.
 (c) Nothing is recorded unless an input requires grad on a thread that records; a result of an integer dtype
     never requires grad.
+(d) Operands of a dtype for storage only are widened for the kernel (see `storage.pyx`).
 """
 from cpython.list cimport PyList_GET_ITEM
 
-from plugrad.graph.backend cimport Backend, Meta, same_meta
+from plugrad.graph.backend cimport STORAGE, Backend, Meta, same_meta
 from plugrad.graph.grad_mode cimport recording
 from plugrad.graph.inplace cimport check_target, rebind, refresh
 from plugrad.graph.instruments cimport (
@@ -21,6 +22,7 @@ from plugrad.graph.node cimport Node, new_node, number_node
 from plugrad.graph.op cimport READY_STATE, Kernel, Op, ensure_ready
 from plugrad.graph.promotion cimport broadcast_meta, describe_inputs, gather, keeps_dtype, promote
 from plugrad.graph.recording cimport connect, record, record_simple, replace_saved, save_values
+from plugrad.graph.storage cimport any_storage, call_widened, mutate_widened
 from plugrad.graph.tensor cimport Tensor, bump, counter_of, make
 
 
@@ -143,20 +145,24 @@ cdef object dispatch(Op op, list inputs, tuple constants):
     cdef Backend backend
     cdef Meta expected = None
     cdef list arrays
+    cdef bint wide
     if constants is None:
         constants = op._bind((), {})[1] if not op.inputs else op._bind(tuple(inputs), {})[1]
     prepare(op)
     if instruments & OBSERVE:
         notify_observers(op)
     backend = gather(op, inputs)
-    promote(op, inputs, backend)
+    wide = promote(op, inputs, backend) & STORAGE and op.widens and any_storage(inputs)
     if op.elementwise:
         expected = broadcast_meta(op, inputs, backend)
     arrays = [(<Tensor>x)._array if isinstance(x, Tensor) else x for x in inputs]
     if op.mutates:
-        return mutate(op, inputs, arrays, constants, backend)
+        return mutate(op, inputs, arrays, constants, backend, wide)
     try:
-        result = kernel_for(op, backend).call(tuple(arrays) + constants, op.constants)
+        if wide:
+            result = call_widened(op, kernel_for(op, backend), inputs, arrays, constants, expected, backend)
+        else:
+            result = kernel_for(op, backend).call(tuple(arrays) + constants, op.constants)
     except Exception as error:
         error.add_note(f"in operator {op.name} on {describe_inputs(inputs)}")
         raise
@@ -231,7 +237,7 @@ cdef int mark_view(Op op, Tensor out, list inputs, tuple constants, Backend back
     return 0
 
 
-cdef object mutate(Op op, list inputs, list arrays, tuple constants, Backend backend):
+cdef object mutate(Op op, list inputs, list arrays, tuple constants, Backend backend, bint wide):
     """Call an operator that writes into its inputs; it returns the tensors it wrote."""
     cdef list targets = [inputs[i] for i in op.mutates]
     cdef bint records = op.differentiable and recording() and any_needs_grad(inputs)
@@ -245,7 +251,10 @@ cdef object mutate(Op op, list inputs, list arrays, tuple constants, Backend bac
         connect(op, node, inputs, constants)
         save_values(op, node, inputs, None)
     try:
-        kernel_for(op, backend).call(tuple(arrays) + constants, op.constants)
+        if wide:
+            mutate_widened(op, kernel_for(op, backend), arrays, constants, backend)
+        else:
+            kernel_for(op, backend).call(tuple(arrays) + constants, op.constants)
     except BaseException as error:
         for item in targets:
             bump(<Tensor>item)  # it may have been written in part: what was saved of it cannot be trusted

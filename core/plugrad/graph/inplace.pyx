@@ -10,7 +10,7 @@
 (d) The in-place form of an operator (`mul_`, `exp_`, …) is the operator itself, followed by writing its result
     over its first input: no operator declares it, every operator has it.
 """
-from plugrad.graph.backend cimport Backend, Meta
+from plugrad.graph.backend cimport ANY_FLOATING, FLOATING, Backend, Meta
 from plugrad.graph.dispatch cimport dispatch, kernel_for
 from plugrad.graph.grad_mode cimport recording, swap_mode
 from plugrad.graph.instruments cimport (
@@ -269,7 +269,11 @@ cdef Tensor absorb(str name, Tensor target, Tensor result):
 
 cdef bint may_hold(Meta target, Meta result):
     """Whether results of one dtype may be written into the other: the kind may not get lower."""
-    return result.kind <= target.kind
+    return level(result.kind) <= level(target.kind)
+
+
+cdef inline int level(int kind) noexcept:
+    return FLOATING if kind & ANY_FLOATING else kind
 
 
 cdef int keep_saved_input(Tensor target, Tensor result) except -1:

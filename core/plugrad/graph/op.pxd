@@ -38,6 +38,7 @@ cdef class Op:
     cdef public bint once_differentiable
     cdef bint elementwise
     cdef bint simple
+    cdef bint widens
     cdef bint variadic
     cdef bint uses_like
     cdef bint uses_constants
@@ -57,6 +58,8 @@ cdef class Op:
     cdef int save_codes[64]
     cdef long long save_masks[64]
     cdef bint conjugates
+    cdef bint real_result
+    cdef dict variants
     cdef list needs_cache
     cdef object needs_type
     cdef object like_type

@@ -11,7 +11,7 @@ from collections import namedtuple
 
 from cpython.object cimport PyObject
 
-from plugrad.graph.backend cimport BOOL, COMPLEX, FLOATING, INTEGER, OTHER, Backend, Meta
+from plugrad.graph.backend cimport ANY_FLOATING, BOOL, COMPLEX, INTEGER, OTHER, STORAGE, Backend, Meta
 from plugrad.graph.dispatch cimport apply1, apply2, dispatch
 from plugrad.graph.instruments cimport DUAL, instruments
 from plugrad.graph.node cimport Node, edge_node, release
@@ -36,13 +36,17 @@ READY = READY_STATE
 REFUSED = REFUSED_STATE
 
 cdef dict _kinds_of_class = {
-    "floating": FLOATING,
-    "complex": FLOATING | COMPLEX,
-    "numeric": BOOL | INTEGER | FLOATING | COMPLEX,
+    "floating": ANY_FLOATING,
+    "complex": ANY_FLOATING | COMPLEX,
+    "numeric": BOOL | INTEGER | ANY_FLOATING,
     "integer": INTEGER,
     "bool": BOOL,
-    "any": BOOL | INTEGER | FLOATING | COMPLEX | OTHER,
+    "number": BOOL | INTEGER | ANY_FLOATING | COMPLEX,
+    "any": BOOL | INTEGER | ANY_FLOATING | COMPLEX | OTHER,
 }
+
+# Classes of dtypes under which a rule is one for complex numbers too, or has none to deal with.
+cdef tuple _conjugating = ("complex", "number", "any", "integer", "bool")
 
 cdef dict _arg_kinds = {
     "grad": GRAD, "input": INPUT, "output": OUTPUT, "constant": CONSTANT, "needs": NEEDS, "like": LIKE,
@@ -165,12 +169,16 @@ cdef class Op:
         self.nondifferentiable_outputs = schema.nondifferentiable
         self.allowed = tuple(_kinds_of_class[name] for name in schema.dtypes)
         self.joined = tuple(name not in ("integer", "bool") for name in schema.dtypes)
-        self.conjugates = all(name in ("complex", "any", "integer", "bool") for name in schema.dtypes)
+        self.conjugates = all(name in _conjugating for name in schema.dtypes)
         self.elementwise = schema.elementwise
-        self.out_dtype = schema.out_dtype
+        self.real_result = schema.out_dtype == "real"
+        self.out_dtype = None if self.real_result else schema.out_dtype
         self.view_of = schema.view_of
         self.mutates = schema.mutates
-        self.kinds_allowed = self.allowed[0] if self.allowed else 0
+        self.kinds_allowed = self.allowed[0] & ~STORAGE if self.allowed else 0  # what the fast paths take
+        if self.real_result:
+            self.kinds_allowed &= ~COMPLEX
+        self.widens = schema.view_of < 0 and "any" not in schema.dtypes
         self.simple = (
             schema.elementwise
             and not schema.variadic
@@ -178,7 +186,7 @@ cdef class Op:
             and self.n_outputs == 1
             and not schema.mutates
             and schema.view_of < 0
-            and schema.out_dtype is None
+            and self.out_dtype is None
             and not any(schema.optional)
             and len(set(schema.dtypes)) == 1
             and all(self.joined)
@@ -238,6 +246,12 @@ cdef class Op:
             elif kind == "constant":
                 self.uses_constants = True
 
+    def _set_variant(self, str keyword, function):
+        """Calls that give this keyword, which the operator does not have, go to `function` instead."""
+        if self.variants is None:
+            self.variants = {}
+        self.variants[keyword] = function
+
     def _set_kernel(self, str device, kernel):
         """The forward on a device: a Kernel, or a callable that its backend makes one of."""
         cdef Backend backend = backend_named(device)
@@ -271,6 +285,10 @@ cdef class Op:
         """What was given to `_set_backward_kernel` as a callable on arrays; the registry overrides this."""
         return function
 
+    def output_dtypes(self, metas, constants):
+        """The dtype of each output as the declaration tells it, or None; the registry overrides this."""
+        return None
+
     def resolve(self):
         """Make the operator callable or raise why it is not; the registry overrides this."""
         raise RuntimeError(f"operator {self.name} was not verified and has no registry to ask")
@@ -288,6 +306,10 @@ cdef class Op:
                 if n == 1:
                     return apply1(self, args[0])
             return dispatch(self, list(args), self.default_constants)
+        if kwargs and self.variants is not None:
+            for name in kwargs:
+                if name in self.variants:
+                    return self.variants[name](*args, **kwargs)
         inputs, constants = self._bind(args, kwargs)
         return dispatch(self, inputs, constants)
 

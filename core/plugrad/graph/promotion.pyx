@@ -7,7 +7,9 @@ from cpython.complex cimport PyComplex_Check
 from cpython.float cimport PyFloat_Check, PyFloat_CheckExact
 from cpython.long cimport PyLong_Check, PyLong_CheckExact
 
-from plugrad.graph.backend cimport BOOL, COMPLEX, FLOATING, INTEGER, Backend, Meta, backend_of
+from plugrad.graph.backend cimport (
+    ANY_FLOATING, BOOL, COMPLEX, INEXACT, INTEGER, Backend, Meta, backend_of
+)
 from plugrad.graph.inplace cimport refresh
 from plugrad.graph.op cimport Op
 from plugrad.graph.roles cimport CAST, target_of
@@ -26,9 +28,9 @@ cdef bint is_operand(object value):
 cdef bint keeps_dtype(Meta meta, object number):
     """Whether a Python number next to this dtype leaves it as it is."""
     if PyFloat_CheckExact(number):
-        return meta.kind & (FLOATING | COMPLEX) != 0
+        return meta.kind & INEXACT != 0
     if PyLong_CheckExact(number):
-        return meta.kind & (FLOATING | COMPLEX | INTEGER) != 0
+        return meta.kind & (INEXACT | INTEGER) != 0
     return False
 
 
@@ -97,7 +99,10 @@ cdef bint is_optional(Op op, Py_ssize_t i):
 
 
 cdef int promote(Op op, list inputs, Backend backend) except -1:
-    """Bring the tensors that are computed with together to one dtype, through the role `cast`."""
+    """Bring the tensors that are computed with together to one dtype, through the role `cast`.
+
+    Returns the kinds that they had.
+    """
     cdef list dtypes = [], numbers = []
     cdef bint mixed = False, floating = False
     cdef int kinds = 0, allowed, where
@@ -132,9 +137,9 @@ cdef int promote(Op op, list inputs, Backend backend) except -1:
             mixed = True
     if first is None and numbers:
         number_to_tensor(op, inputs, backend, backend.result_dtype(dtypes, numbers, floating))
-        return 0
+        return kinds
     if first is None or not (mixed or any_raises(numbers, kinds)):
-        return 0
+        return kinds
     target = backend.result_dtype(dtypes, numbers, floating)
     for i in range(len(inputs)):
         value = inputs[i]
@@ -144,7 +149,7 @@ cdef int promote(Op op, list inputs, Backend backend) except -1:
             and (<Tensor>value).meta.dtype != target
         ):
             inputs[i] = target_of(CAST)(value, dtype=target)
-    return 0
+    return kinds
 
 
 cdef int number_to_tensor(Op op, list inputs, Backend backend, object dtype) except -1:
@@ -166,9 +171,9 @@ cdef bint any_raises(list numbers, int kinds):
             if not kinds & COMPLEX:
                 return True
         elif PyFloat_Check(number):
-            if not kinds & (FLOATING | COMPLEX):
+            if not kinds & INEXACT:
                 return True
-        elif not PyBool_Check(number) and not kinds & (INTEGER | FLOATING | COMPLEX):
+        elif not PyBool_Check(number) and not kinds & (INTEGER | INEXACT):
             return True
     return False
 
@@ -177,7 +182,7 @@ cdef object wrong_dtype(Op op, Py_ssize_t i, Tensor value):
     cdef int allowed = op.allowed[position(op, i)]
     names = [
         name
-        for kind, name in ((BOOL, "bool"), (INTEGER, "integer"), (FLOATING, "floating"), (COMPLEX, "complex"))
+        for kind, name in ((BOOL, "bool"), (INTEGER, "integer"), (ANY_FLOATING, "floating"), (COMPLEX, "complex"))
         if allowed & kind
     ]
     return TypeError(
@@ -198,6 +203,8 @@ cdef Meta broadcast_meta(Op op, list inputs, Backend backend):
         shape = meta.shape if shape is None else broadcast(op, inputs, shape, meta.shape)
         if op.out_dtype is None and (dtype is None or op.joined[position(op, i)]):
             dtype = meta.dtype
+    if op.real_result and dtype.kind == "c":
+        dtype = dtype.type(0).real.dtype
     for value in inputs:
         if isinstance(value, Tensor):
             meta = (<Tensor>value).meta

@@ -4,7 +4,7 @@
     with the version that the write will give.
 (b) Pack hooks and tangents, where they are in use, change what is put into a slot; the slot stays the same.
 """
-from plugrad.graph.backend cimport COMPLEX, FLOATING
+from plugrad.graph.backend cimport COMPLEX, INEXACT
 from plugrad.graph.instruments cimport (
     DUAL, PACK, WATCH, Packed, SavedDual, Tangents, instruments, notify_recorded, packed
 )
@@ -184,7 +184,7 @@ cdef object no_complex_rule(Op op):
 
 cdef int record(Op op, list inputs, tuple constants, list outs) except -1:
     cdef Node node
-    if not any((<Tensor>t).meta.kind & (FLOATING | COMPLEX) for t in outs):
+    if not any((<Tensor>t).meta.kind & INEXACT for t in outs):
         return 0
     if not op.conjugates and any(
         isinstance(t, Tensor) and (<Tensor>t).meta.kind == COMPLEX for t in inputs
@@ -273,7 +273,7 @@ cdef int complete(Op op, Node node, list outs) except -1:
         out = <Tensor>outs[i]
         if op.nondifferentiable_outputs is not None and op.nondifferentiable_outputs[i]:
             continue
-        if out.meta.kind & (FLOATING | COMPLEX):
+        if out.meta.kind & INEXACT:
             out.fn = node
             out.output_nr = i
             out.needs_grad = True

@@ -9,13 +9,14 @@ from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF, Py_INCREF, Py_XDECREF
 from cpython.tuple cimport PyTuple_GET_ITEM, PyTuple_SET_ITEM
 
-from plugrad.graph.backend cimport Backend, Meta, same_meta
+from plugrad.graph.backend cimport Backend, Meta, same_meta, storage_in_use
 from plugrad.graph.grad_mode cimport set_recording
 from plugrad.graph.instruments cimport Packed, SavedDual, concerns_tangents
 from plugrad.graph.node cimport (
     Counter, Edge, Node, Saved, already_freed, edge_node, edge_nr, new_node, number_node, saved_counter
 )
 from plugrad.graph.op cimport CONSTANT, GRAD, INPUT, NEEDS, OUTPUT, Fused, Op, RulePlan
+from plugrad.graph.storage cimport backward_widened, node_has_storage
 from plugrad.graph.tensor cimport Tensor, make
 
 cdef extern from "Python.h":
@@ -71,6 +72,8 @@ cdef object run_on_arrays(Fused fused, Op op, Node node, object grad, object nee
     cdef int i, n = 0
     try:
         gather(fused.plan, op, node, grad, needs, True, False, args, &n)
+        if storage_in_use and op.widens and node_has_storage(node):
+            return backward_widened(fused, node, args, n)
         return fused.kernel.call_all(args, n)
     finally:
         for i in range(n):

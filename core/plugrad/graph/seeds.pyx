@@ -1,4 +1,5 @@
 """Where a backward pass starts: the tensors and a gradient for each."""
+from plugrad.graph.backend cimport COMPLEX
 from plugrad.graph.inplace cimport refresh
 from plugrad.graph.roles cimport CAST, target_of
 from plugrad.graph.tensor cimport Tensor, make, wrap
@@ -40,6 +41,11 @@ cdef Tensor one_seed(Tensor root, object given, str where):
             raise RuntimeError(
                 f"{where}: a gradient is implied only for a tensor with one element; this one has "
                 f"shape {root.meta.shape}: pass a gradient of that shape"
+            )
+        if root.meta.kind == COMPLEX:
+            raise RuntimeError(
+                f"{where}: a gradient is implied only for a real number; this one is {root.meta.dtype}: pass a "
+                "gradient, or go back from a real function of it"
             )
         return make(root.meta.backend.full(root.meta, 1), root.meta)
     seed = <Tensor>given if isinstance(given, Tensor) else wrap(given)

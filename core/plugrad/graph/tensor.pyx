@@ -11,7 +11,7 @@ cimport cython
 from cpython.object cimport PyObject, PyTypeObject
 from weakref import ref as weak_reference
 
-from plugrad.graph.backend cimport COMPLEX, FLOATING, OTHER, Backend, Meta, backend_of, new_meta
+from plugrad.graph.backend cimport ANY_FLOATING, COMPLEX, INEXACT, OTHER, Backend, Meta, backend_of, new_meta
 from plugrad.graph.grad_mode cimport inference_blocks, inferring
 from plugrad.graph.node cimport drain_dying, new_leaf, push_dying
 from plugrad.graph cimport roles
@@ -226,7 +226,7 @@ cdef class Tensor:
 
     def is_floating_point(self):
         """Whether the dtype is a floating one."""
-        return self.meta.kind == FLOATING
+        return self.meta.kind & ANY_FLOATING != 0
 
     def element_size(self):
         """Bytes per element."""
@@ -313,7 +313,7 @@ cdef class Tensor:
         return complex(self.item())
 
     def __index__(self):
-        if self.meta.kind & (FLOATING | COMPLEX) or self.meta.shape != ():
+        if self.meta.kind & INEXACT or self.meta.shape != ():
             raise TypeError(
                 "only a 0-d integer tensor can be used as an index, got "
                 f"{self.meta.dtype} of shape {self.meta.shape}"
@@ -387,6 +387,16 @@ cdef class Tensor:
     def half(self):
         """The tensor as float16."""
         return self.to("float16")
+
+    def bfloat16(self):
+        """The tensor as bfloat16.
+
+        Raises
+        ------
+        ModuleNotFoundError
+            The package ml_dtypes is not installed.
+        """
+        return self.to("bfloat16")
 
     def int(self):
         """The tensor as int32."""
@@ -651,6 +661,40 @@ cdef class Tensor:
         """The tensor with its last two dimensions swapped."""
         return target_of(roles.TRANSPOSE)(self, -2, -1)
 
+    # ---- complex numbers ----
+
+    def conj(self):
+        """The complex conjugate: this tensor itself where it is real."""
+        return self if self.meta.kind != COMPLEX else target_of(roles.CONJ)(self)
+
+    @property
+    def real(self):
+        """The real part: a view of a complex tensor, this tensor itself where it is real."""
+        return self if self.meta.kind != COMPLEX else target_of(roles.REAL)(self)
+
+    @property
+    def imag(self):
+        """The imaginary part, a view.
+
+        Raises
+        ------
+        RuntimeError
+            The dtype is not complex.
+        """
+        return target_of(roles.IMAG)(self)
+
+    @property
+    def H(self):
+        """The conjugate transpose of a matrix."""
+        if len(self.meta.shape) not in (0, 2):
+            raise RuntimeError(f"H is the conjugate transpose of a matrix, got shape {self.meta.shape}; see mH")
+        return self.conj() if not self.meta.shape else target_of(roles.TRANSPOSE)(self, 0, 1).conj()
+
+    @property
+    def mH(self):
+        """The tensor with its last two dimensions swapped, conjugated."""
+        return target_of(roles.TRANSPOSE)(self, -2, -1).conj()
+
     def __getattr__(self, str name):
         return roles.missing_attribute(self, name)
 
@@ -759,7 +803,7 @@ cdef int require(Tensor tensor) except -1:
     """Make the tensor a leaf that requires grad."""
     if tensor.needs_grad:
         return 0
-    if not tensor.meta.kind & (FLOATING | COMPLEX):
+    if not tensor.meta.kind & INEXACT:
         raise RuntimeError(
             "only tensors of a floating or complex dtype can require grad, got "
             f"{tensor.meta.dtype} of shape {tensor.meta.shape}"

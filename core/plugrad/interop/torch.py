@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from plugrad.autograd import grad
+from plugrad.backends.dtypes import bfloat16, is_bfloat16
 from plugrad.graph.custom import CustomOp
 from plugrad.graph.grad_mode import enable_grad, no_grad
 from plugrad.graph.tensor import Tensor
@@ -54,6 +55,8 @@ def function(op: Callable[..., Any], *, name: str | None = None) -> Callable[...
     TypeError
         From the call: a tensor is not dense, not on the CPU, or of a dtype that NumPy lacks; or `op` returned
         something else than Tensors.
+    ModuleNotFoundError
+        From the call: a tensor is bfloat16, and the package ml_dtypes is not installed.
     RuntimeError
         From the call: `op` changed an argument in place.
 
@@ -202,7 +205,7 @@ class _Node(torch.autograd.Function):
             ctx.linear = held is not None and not held
             ctx.save_for_backward(
                 *(() if ctx.linear else tensors),
-                *(r for r in results if held is None or _shares(r.numpy(), held)),
+                *(r for r in results if held is None or _shares(_array(r), held)),
             )
         return tuple(results)
 
@@ -239,14 +242,23 @@ def _check(tensor: torch.Tensor, label: str) -> None:
         raise TypeError(
             f"{label}: plugrad.interop.torch works on CPU tensors, got one on {tensor.device}; use .cpu()"
         )
-    if tensor.dtype not in _DTYPES:
+    if _dtype(tensor.dtype) is None:
         raise TypeError(f"{label}: NumPy has no dtype for {tensor.dtype}; convert the tensor first")
 
 
 def _array(tensor: torch.Tensor) -> np.ndarray:
     """The tensor's memory as an array; lazy conjugates and negatives are carried out."""
+    if tensor.dtype == torch.bfloat16:  # which PyTorch does not hand to NumPy
+        return tensor.detach().view(torch.int16).numpy().view(bfloat16())
     found: np.ndarray = tensor.detach().resolve_conj().resolve_neg().numpy()
     return found
+
+
+def _tensor(array: np.ndarray) -> torch.Tensor:
+    """A PyTorch tensor on the memory of an array."""
+    if is_bfloat16(array.dtype):
+        return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
+    return torch.from_numpy(array)
 
 
 def _results(outputs: Iterable[Tensor], inputs: Iterable[Tensor]) -> list[torch.Tensor]:
@@ -258,7 +270,7 @@ def _results(outputs: Iterable[Tensor], inputs: Iterable[Tensor]) -> list[torch.
         if not array.flags.writeable or min(array.strides, default=0) < 0 or _shares(array, taken):
             array = array.copy()
         taken.append(array)
-        results.append(torch.from_numpy(array))
+        results.append(_tensor(array))
     return results
 
 
@@ -297,6 +309,11 @@ _DTYPES = {
 }
 
 
+def _dtype(theirs: torch.dtype) -> np.dtype | None:
+    """The NumPy dtype; None where there is none."""
+    return bfloat16() if theirs == torch.bfloat16 else _DTYPES.get(theirs)
+
+
 # ---- arguments -----------------------------------------------------------------------------------
 
 
@@ -313,9 +330,10 @@ def _taken_apart(value: Any, tensors: list[torch.Tensor]) -> Any:
         tensors.append(value)
         return _SLOT
     if isinstance(value, torch.dtype):
-        if value not in _DTYPES:
+        dtype = _dtype(value)
+        if dtype is None:
             raise TypeError(f"NumPy has no dtype for {value}")
-        return _DTYPES[value]
+        return dtype
     if type(value) in (list, tuple, torch.Size):
         kind = list if type(value) is list else tuple
         return kind(_taken_apart(item, tensors) for item in value)

@@ -99,10 +99,11 @@ def _grads_of(parameters: Tensor | Iterable[Tensor]) -> list[Tensor]:
 
 def _as_tensor(norm: float, tensors: list[Tensor]) -> Tensor:
     """The norm as a tensor, on the device of the first of those it is the norm of."""
-    dtype = np.result_type(*(t.dtype for t in tensors)) if tensors else np.dtype(np.float32)
+    backend = backend_named(tensors[0].device if tensors else "cpu")
+    dtype = backend.result_dtype([t.dtype for t in tensors], [], True)
     with np.errstate(over="ignore"):
-        found = np.asarray(norm, np.finfo(dtype).dtype)
-    return Tensor(backend_named(tensors[0].device if tensors else "cpu").from_numpy(found))
+        found = np.asarray(norm, np.finfo(dtype).dtype if dtype.kind == "c" else dtype)
+    return Tensor(backend.from_numpy(found))
 
 
 def _require_finite(norm: float, norm_type: float) -> None:

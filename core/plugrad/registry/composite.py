@@ -9,6 +9,7 @@ from typing import Any
 from plugrad.graph.op import READY, UNVERIFIED
 from plugrad.registry.declared import Declared
 from plugrad.registry.errors import DeclarationError
+from plugrad.registry.random_operator import check_random_composite
 from plugrad.registry.schema import check_name
 
 __all__ = ["Composite", "composite"]
@@ -52,7 +53,7 @@ def composite(
     method : bool, default False
         Whether it becomes a method of Tensor.
     random : bool, default False
-        Whether it draws from a generator.
+        Whether it draws random numbers; it then has a parameter ``generator=None``, which it passes on.
     kinks : callable, optional
         ``kinks(*arrays, tol, **constants)``: where the derivative does not exist.
     replaces : str, optional
@@ -89,6 +90,7 @@ def composite(
             raise DeclarationError(
                 f"{name}: a composite is a function of Tensors, got {function!r}"
             )
+        check_random_composite(name, function, bool(random))
         made = Composite(name, function, module)
         made.method, made.random, made.kinks = bool(method), bool(random), kinks
         made.replaces, made.fingerprint = replaces, fingerprint

@@ -24,10 +24,12 @@ _NUMPY_DEFAULTS = {"divide": "warn", "over": "warn", "under": "ignore", "invalid
 def neutral() -> Iterator[None]:
     """Grad mode on, inference mode off, NumPy's error state and warnings as in a new process; all restored after.
 
-    The global random generators are restored too: a battery that runs because an operator is
-    called for the first time must not change what a seeded program draws. Hooks of saved tensors and
-    anomaly mode do not see it.
+    The global random generators are restored too, plugrad's is set aside: a battery that runs because an
+    operator is called for the first time must not change what a seeded program draws. Hooks of saved tensors
+    and anomaly mode do not see it.
     """
+    from plugrad.backends.generators import set_aside  # needed by batteries only
+
     with ExitStack() as stack:
         stack.enter_context(inference_mode(False))
         stack.enter_context(suspended())
@@ -39,6 +41,7 @@ def neutral() -> Iterator[None]:
         generators = sys.modules.get("numpy.random")
         if generators is not None:
             stack.callback(generators.set_state, generators.get_state(legacy=False))
+        stack.enter_context(set_aside())
         yield
 
 

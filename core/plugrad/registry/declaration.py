@@ -13,6 +13,7 @@ from plugrad.registry.cuda import caller, check_cuda
 from plugrad.registry.errors import DeclarationError
 from plugrad.registry.operator import Operator
 from plugrad.registry.parameters import read_parameters
+from plugrad.registry.random_operator import RandomOperator, check_random
 from plugrad.registry.schema import Schema, as_names, check_name, did_you_mean, one_of, read_schema
 
 __all__ = ["EXEMPTIONS", "operator"]
@@ -59,9 +60,16 @@ def operator(
         numbers.
     dtypes : str or dict of input: str, default "floating"
         What the inputs may be: "floating", "complex" (or floating), "numeric" (bool, integers,
-        floating), "integer", "bool" or "any". Inputs that a dict leaves out are floating.
+        floating), "number" (numeric or complex), "integer", "bool" or "any". Inputs that a dict leaves out
+        are floating. With "complex" and "number" the rule is one for complex numbers, too: the gradient is
+        that with respect to the real part plus i times that with respect to the imaginary part (the
+        conjugate of the Wirtinger derivative, as in PyTorch), so a rule multiplies by the ``.conj()`` of
+        the derivative, which costs nothing where that is real; at least one sample is complex.
+        bfloat16 needs no thought: on the CPU functions and kernels get float32, and results are rounded.
+        Views, and operators on "any", get the arrays as they are.
     out_dtype : str, optional
-        The dtype of an elementwise result where it is not the promoted one, for example "bool".
+        The dtype of an elementwise result where it is not the promoted one, for example "bool"; "real" is
+        the dtype of its real part.
     outputs : tuple of str, optional
         Names of the outputs when there are several; one output is called ``out``.
     nondifferentiable : bool or tuple of str, default False
@@ -85,7 +93,9 @@ def operator(
     once_differentiable : bool, default False
         The gradient itself cannot be differentiated; trying raises.
     random : bool, default False
-        It draws from a generator.
+        It draws random numbers. It then has the constant ``generator=None``: callers pass a `plugrad.Generator` or
+        nothing, the function, the rule and the kernels get a `plugrad.random.Stream`. With the same stream the
+        numbers are the same, so a rule need not save them.
     method : bool, default False
         It becomes a method of Tensor.
     cpu : callable, optional
@@ -154,7 +164,9 @@ def operator(
             mutates=mutates,
         )
         check_cuda(name, schema, module, cuda)
-        made = Operator(name, schema, function, module=module, cpu=cpu)
+        check_random(name, schema, bool(random))
+        kind = RandomOperator if random else Operator
+        made = kind(name, schema, function, module=module, cpu=cpu)
         made.origin = origin
         made.surrogate = check_surrogate(name, schema, surrogate)
         made.kinks = check_kinks(name, schema, kinks)

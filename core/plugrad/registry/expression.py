@@ -40,6 +40,7 @@ def elementwise(
     kinks: Mapping[float, Any] | Callable[..., Any] | None = None,
     method: bool = False,
     cpu: Callable[..., Any] | None = None,
+    cpu_backward: Callable[..., Any] | None = None,
     cuda: Any = None,
     replaces: str | None = None,
     fingerprint: bytes = b"",
@@ -65,6 +66,8 @@ def elementwise(
     kinks : dict or callable, optional
         As for `operator`; by default where an argument of abs, relu, sign, maximum, minimum or a
         comparison changes its sign.
+    cpu_backward : callable, optional
+        As for `Operator.backward_kernel`; by default the formula's derivative on arrays.
     cuda : optional
         As for `operator`; by default the formula and its derivative are compiled for CUDA too.
     method, cpu, replaces, fingerprint
@@ -113,7 +116,7 @@ def elementwise(
     made.cuda = expression if cuda is None else cuda
     rule, kernel = source.backward()
     made.backward(rule)
-    made.backward_kernel(kernel)
+    made.backward_kernel(kernel if cpu_backward is None else cpu_backward)
     if cuda is None:
         made.backward_kernel(cuda=FormulaBackward(source.head[1:]))
     if samples is None:

@@ -6,9 +6,11 @@ The graph's `Op` calls it; this class holds what the registry, the battery and p
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
+
+import numpy as np
 
 from plugrad.graph.op import Kernel
 from plugrad.graph.tensor import Tensor
@@ -17,11 +19,18 @@ from plugrad.registry.device_backward import FormulaBackward, read_backward
 from plugrad.registry.errors import DeclarationError
 from plugrad.registry.on_device import OnDevice
 from plugrad.registry.parameters import read_parameters
-from plugrad.registry.schema import Schema, did_you_mean, one_of
+from plugrad.registry.schema import Schema, check_name, did_you_mean, one_of
 
 __all__ = ["Operator"]
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _call(name: str, *args: Any, **kwargs: Any) -> Any:
+    """Call an operator by its name."""
+    from plugrad import registry
+
+    return registry.get(name)(*args, **kwargs)
 
 
 class Operator(OnDevice):
@@ -217,6 +226,21 @@ class Operator(OnDevice):
                 )
         self._set_backward_kernel(found, plan, "cuda")
 
+    def variant(self, keyword: str, name: str) -> None:
+        """Let another operator, by its name, serve the calls that give a keyword which this one does not have.
+
+        So an operator keeps its shortest way for the calls that give none.
+
+        Raises
+        ------
+        DeclarationError
+            The operator has a parameter of that name.
+        """
+        self._check_open("a variant")
+        if keyword in (*self.schema.inputs, *self.schema.constants):
+            raise DeclarationError(f"{self.name}: {keyword!r} is a parameter of its own")
+        self._set_variant(keyword, partial(_call, check_name(name)))
+
     def jvp(self, rule: F) -> F:
         """Declare how tangents go forward; use as a decorator.
 
@@ -336,6 +360,24 @@ class Operator(OnDevice):
                 f"@{self.__name__}.backward, or declare nondifferentiable=True.",
             )
         return found
+
+    def output_dtypes(
+        self, metas: Sequence[Any], constants: Sequence[Any]
+    ) -> list[np.dtype[Any]] | None:
+        """The dtype of each output for inputs like these, by ``infer=``; None if there is none.
+
+        Parameters
+        ----------
+        metas : sequence
+            A Meta per tensor, a list spread out; numbers and None as they were passed.
+        constants : sequence
+            All of them, in order.
+        """
+        infer = self.schema.infer
+        if infer is None:
+            return None
+        found = infer(*metas, **dict(zip(self.schema.constants, constants)))
+        return [np.dtype(dtype) for _, dtype in (found if isinstance(found, list) else [found])]
 
     def _signature(self) -> inspect.Signature:
         """Tensors, then constants, which callers may also pass by position."""

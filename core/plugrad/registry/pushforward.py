@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from plugrad.backends.creation import zeros
+from plugrad.backends.dtypes import kind
 from plugrad.graph import engine, roles
 from plugrad.graph.grad_mode import enable_grad, is_grad_enabled
 from plugrad.graph.op import named
@@ -54,11 +55,11 @@ def pushforward(
         The operator is once differentiable, or its rule is not linear, and it declares no `jvp`.
     """
     live = [
-        out.dtype.kind in "fc" and not flat
+        kind(out.dtype) in "fc" and not flat
         for out, flat in zip(outputs, op.schema.nondifferentiable)
     ]
     tangents = [
-        t if t is not None and t.dtype.kind in "fc" and x.dtype.kind in "fc" else None
+        t if t is not None and kind(t.dtype) in "fc" and kind(x.dtype) in "fc" else None
         for t, x in zip(tangents, inputs)
     ]
     if not any(live) or all(t is None for t in tangents):
@@ -157,7 +158,7 @@ def _by_diagonal(
         not op.schema.elementwise
         or len(outputs) != 1
         or op.surrogate is not None
-        or out.dtype.kind != "f"
+        or kind(out.dtype) != "f"
     ):
         return None
     total: Tensor | None = None
@@ -250,12 +251,12 @@ def _arguments(
     grouped = _grouped(op, inputs)
     values: dict[str, Any] = {"input": grouped, "output": outputs, "constant": constants}
     arguments = []
-    for kind, index in plan:
-        if kind in values:
-            arguments.append(values[kind][index])
-        elif kind == "needs":
+    for what, index in plan:
+        if what in values:
+            arguments.append(values[what][index])
+        elif what == "needs":
             arguments.append(needs)
-        elif kind == "like":
+        elif what == "like":
             arguments.append(named("Like", op.schema.inputs)._make(grouped))
         else:
             arguments.append(first)

@@ -18,7 +18,7 @@ from plugrad.registry.parameters import Parameters, read_parameters
 
 __all__ = ["DTYPE_CLASSES", "Schema", "check_name", "read_schema"]
 
-DTYPE_CLASSES = ("floating", "complex", "numeric", "integer", "bool", "any")
+DTYPE_CLASSES = ("floating", "complex", "numeric", "number", "integer", "bool", "any")
 
 # Names with a meaning of their own in rules (grad, needs, like), kernels (out) and surrogates (at).
 RESERVED = frozenset(("out", "at", "grad", "needs", "like"))
@@ -47,7 +47,7 @@ class Schema:
         For each input, the class of dtypes that it takes.
     elementwise : bool
     out_dtype : str or None
-        Of an elementwise operator's result when it is not the promoted one.
+        Of an elementwise operator's result when it is not the promoted one; "real" is the dtype of its real part.
     view_of : int
         The input that the output is a view of, or -1.
     mutates : tuple of int
@@ -276,6 +276,8 @@ def check_out_dtype(name: str, out_dtype: str | None, elementwise: bool, no_grad
         raise DeclarationError(
             f"{name}: out_dtype belongs to elementwise operators, others say it in infer="
         )
+    if out_dtype == "real":
+        return
     try:
         kind: str = np.dtype(out_dtype).kind if isinstance(out_dtype, str) else ""
     except TypeError:

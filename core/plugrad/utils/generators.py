@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import random
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+
+from plugrad.backends.generators import current_generator
+from plugrad.backends.philox import Counter
 
 _Source = tuple[Callable[[], Any], Callable[[Any], object]]
 
@@ -52,14 +54,14 @@ def _sources(values: Iterable[Any]) -> list[_Source]:
         # The global generator is what programs use that need this.
         (lambda: np.random.get_state(legacy=False), np.random.set_state),  # noqa: NPY002
     ]
-    own = sys.modules.get("plugrad.random")
-    if own is not None:
-        found.append((own.get_rng_state, own.set_rng_state))
+    found.append(_counter(current_generator()))
     for value in values:
         if isinstance(value, np.random.Generator):
             found.append(_bit_generator(value.bit_generator))
         elif isinstance(value, np.random.RandomState):
             found.append((lambda value=value: value.get_state(legacy=False), value.set_state))  # type: ignore[misc]
+        elif isinstance(value, Counter):
+            found.append(_counter(value))
         elif hasattr(value, "get_state") and hasattr(value, "set_state"):
             found.append((value.get_state, value.set_state))
     return found
@@ -67,6 +69,10 @@ def _sources(values: Iterable[Any]) -> list[_Source]:
 
 def _bit_generator(bits: np.random.BitGenerator) -> _Source:
     return lambda: bits.state, lambda state: setattr(bits, "state", state)
+
+
+def _counter(generator: Counter) -> _Source:
+    return generator._get, lambda state: generator._set(*state)
 
 
 def _same(a: Any, b: Any) -> bool:

@@ -1,5 +1,5 @@
 """Activation functions, and softmax."""
 
-from plugrad_ops.activation import ops, softmax
+from plugrad_ops.activation import formulas, ops, softmax
 
-MODULES = (ops, softmax)
+MODULES = (ops, formulas, softmax)

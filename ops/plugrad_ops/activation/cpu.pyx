@@ -165,7 +165,8 @@ def sigmoid_backward(grad, out):
 
 
 def tanh_backward(grad, out):
-    return _tanh_grad.call2(grad, out)
+    # conj(1 - out**2) is 1 - conj(out)**2.
+    return _tanh_grad.call2(grad, out.conj() if out.dtype.kind == "c" else out)
 
 
 def silu_backward(grad, input):

@@ -57,7 +57,7 @@ def _(make):
     yield make.call(make.values([-700.0, 700.0]))
 
 
-@operator("standard::tanh", elementwise=True, cpu=cpu.tanh, cuda="tanh(input)", method=True)
+@operator("standard::tanh", elementwise=True, dtypes="complex", cpu=cpu.tanh, cuda="tanh(input)", method=True)
 def tanh(input):
     """Hyperbolic tangent."""
     return np.tanh(input)
@@ -65,15 +65,16 @@ def tanh(input):
 
 @tanh.backward
 def _(grad, out):
-    return grad * (1.0 - out * out)
+    return grad * (1.0 - out * out).conj()
 
 
-tanh.backward_kernel(cpu.tanh_backward, cuda="grad * (1 - out * out)")
+tanh.backward_kernel(cpu.tanh_backward, cuda="grad * conj(1 - out * out)")
 
 
 @tanh.samples
 def _(make):
     yield from unary(make)
+    yield make.call(make.complex(2, 3))
 
 
 # ------------------------------------------------------------------------- rectified, with kinks

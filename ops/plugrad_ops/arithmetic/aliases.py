@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from plugrad import composite
-from plugrad_ops.arithmetic import comparison, ops, selection, transcendental
+from plugrad_ops.arithmetic import angles, comparison, ops, rounding, selection, transcendental
 
 
 def _predicate(values):
@@ -36,3 +36,8 @@ greater_equal = alias("greater_equal", comparison.ge)
 arcsin = alias("arcsin", transcendental.asin)
 arccos = alias("arccos", transcendental.acos)
 arctan = alias("arctan", transcendental.atan)
+arctan2 = alias("arctan2", angles.atan2)
+arcsinh = alias("arcsinh", angles.asinh)
+arccosh = alias("arccosh", angles.acosh)
+arctanh = alias("arctanh", angles.atanh)
+fix = alias("fix", rounding.trunc)

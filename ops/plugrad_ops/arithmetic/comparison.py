@@ -10,12 +10,13 @@ from plugrad_ops.expressions import bits
 from plugrad_ops.sampling import comparable
 
 NUMERIC = {"input": "numeric", "other": "numeric"}
+NUMBERS = {"input": "number", "other": "number"}
 BOOLEAN = {"elementwise": True, "out_dtype": "bool", "nondifferentiable": True}
 
 # ------------------------------------------------------------------------------- comparison
 
 
-@operator("standard::eq", dtypes=NUMERIC, cpu=cpu.eq, cuda="input == other", method=True, **BOOLEAN)
+@operator("standard::eq", dtypes=NUMBERS, cpu=cpu.eq, cuda="input == other", method=True, **BOOLEAN)
 def eq(input, other):
     """Where the operands are equal."""
     return np.equal(input, other)
@@ -24,9 +25,10 @@ def eq(input, other):
 @eq.samples
 def _(make):
     yield from comparable(make)
+    yield make.call(make.complex(3), make.complex(2, 3))
 
 
-@operator("standard::ne", dtypes=NUMERIC, cpu=cpu.ne, cuda="input != other", method=True, **BOOLEAN)
+@operator("standard::ne", dtypes=NUMBERS, cpu=cpu.ne, cuda="input != other", method=True, **BOOLEAN)
 def ne(input, other):
     """Where the operands differ."""
     return np.not_equal(input, other)
@@ -35,6 +37,7 @@ def ne(input, other):
 @ne.samples
 def _(make):
     yield from comparable(make)
+    yield make.call(make.complex(3), make.complex(2, 3))
 
 
 @operator("standard::lt", dtypes=NUMERIC, cpu=cpu.lt, cuda="input < other", method=True, **BOOLEAN)
@@ -124,7 +127,7 @@ def logical_xor(input, other):
 logical_xor.samples(_logical)
 
 
-@operator("standard::logical_not", dtypes="numeric", cuda="!input", method=True, **BOOLEAN)
+@operator("standard::logical_not", dtypes="number", cuda="!input", method=True, **BOOLEAN)
 def logical_not(input):
     """Where the operand is false; a number is false if it is 0."""
     return np.logical_not(input)
@@ -135,6 +138,7 @@ def _(make):
     yield make.call(make.booleans(3, 4))
     yield make.call(make.values([0.0, 1.0, -2.0]))
     yield make.call(make.integers(2, 3, high=2))
+    yield make.call(np.array([0j, 1j]))
 
 
 # ------------------------------------------------------------------------------------- bits
@@ -234,9 +238,10 @@ def _special(make):
     yield make.call(make.values([[0.0, np.nan]]))
     yield make.call(make.normal(3, 4))
     yield make.call(make.integers(3))
+    yield make.call(np.array([1 + 1j, complex(0.0, np.inf)]))
 
 
-@operator("standard::isnan", dtypes="numeric", cuda="isnan(input)", method=True, **BOOLEAN)
+@operator("standard::isnan", dtypes="number", cuda="isnan(input)", method=True, **BOOLEAN)
 def isnan(input):
     """Where an element is not a number."""
     return np.isnan(input)
@@ -245,7 +250,7 @@ def isnan(input):
 isnan.samples(_special)
 
 
-@operator("standard::isinf", dtypes="numeric", cuda="isinf(input)", method=True, **BOOLEAN)
+@operator("standard::isinf", dtypes="number", cuda="isinf(input)", method=True, **BOOLEAN)
 def isinf(input):
     """Where an element is plus or minus infinity."""
     return np.isinf(input)
@@ -254,7 +259,7 @@ def isinf(input):
 isinf.samples(_special)
 
 
-@operator("standard::isfinite", dtypes="numeric", cuda="isfinite(input)", method=True, **BOOLEAN)
+@operator("standard::isfinite", dtypes="number", cuda="isfinite(input)", method=True, **BOOLEAN)
 def isfinite(input):
     """Where an element is neither infinite nor NaN."""
     return np.isfinite(input)

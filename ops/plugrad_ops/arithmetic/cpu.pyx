@@ -150,9 +150,15 @@ cdef Binary _product = mul
 
 def _mul_backward(grad, input, other, needs):
     return (
-        _product.call2(grad, other) if (<tuple>needs)[0] else None,
-        _product.call2(grad, input) if (<tuple>needs)[1] else None,
+        _product.call2(grad, _conj(other)) if (<tuple>needs)[0] else None,
+        _product.call2(grad, _conj(input)) if (<tuple>needs)[1] else None,
     )
+
+
+cdef inline object _conj(object value):
+    if cnp.PyArray_Check(value):
+        return np.conjugate(value) if cnp.PyArray_ISCOMPLEX(<cnp.ndarray>value) else value
+    return value.conjugate() if isinstance(value, complex) else value
 
 
 mul_backward = PlainKernel(_mul_backward)

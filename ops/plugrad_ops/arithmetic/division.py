@@ -27,13 +27,12 @@ def _near_jump(input, other, *, tol):
     "standard::floor_divide",
     elementwise=True,
     dtypes=NUMERIC,
-    nondifferentiable=True,
     kinks=_near_jump,
     cuda=".cuda:floor_divide",
     method=True,
 )
 def floor_divide(input, other):
-    """Largest integer not above the quotient.
+    """Largest integer not above the quotient; the derivative is 0 everywhere, at the jumps too.
 
     Raises
     ------
@@ -42,6 +41,12 @@ def floor_divide(input, other):
     """
     _refuse_zero("floor_divide", input, other)
     return np.floor_divide(input, other)
+
+
+@floor_divide.backward
+def _(grad, needs):
+    none = ops.zeros_like(grad)
+    return none if needs.input else None, none if needs.other else None
 
 
 @floor_divide.samples
@@ -80,4 +85,37 @@ def _(grad, input, other, needs):
 def _(make):
     yield from binary(make, other_low=0.5, other_high=2.0)
     yield make.call(make.normal(4), make.uniform(4, low=-2.0, high=-0.5))
+    yield make.error(ZeroDivisionError, "divided by 0", make.integers(3), 0)
+
+
+@operator(
+    "standard::fmod",
+    elementwise=True,
+    dtypes=NUMERIC,
+    kinks=_near_jump,
+    cuda=".cuda:fmod",
+    method=True,
+)
+def fmod(input, other):
+    """``input - trunc(input / other) * other``; it has the sign of `input`.
+
+    Raises
+    ------
+    ZeroDivisionError
+        An integer tensor is divided by zero.
+    """
+    _refuse_zero("fmod", input, other)
+    return np.fmod(input, other)
+
+
+@fmod.backward
+def _(grad, input, other, needs):
+    return grad, -grad * ops.trunc(input / other) if needs.other else None
+
+
+@fmod.samples
+def _(make):
+    yield from binary(make, other_low=0.5, other_high=2.0)
+    yield make.call(make.normal(4), make.uniform(4, low=-2.0, high=-0.5))
+    yield make.call(make.integers(3, low=-9), make.integers(2, 3, low=1))
     yield make.error(ZeroDivisionError, "divided by 0", make.integers(3), 0)

@@ -6,21 +6,23 @@ of the broadcast shape, the engine sums them back.
 
 from __future__ import annotations
 
+import cmath
 import math
 
 import numpy as np
 
 from plugrad import operator, ops
+from plugrad.backends.dtypes import finfo
 from plugrad_ops.arithmetic import cpu, rules
 from plugrad_ops.expressions import numbers
 from plugrad_ops.sampling import binary, unary
 
-NUMERIC = {"input": "numeric", "other": "numeric"}
+NUMBERS = {"input": "number", "other": "number"}
 
 
 def is_number(value):
     """Whether a rule was given a Python number in place of a tensor."""
-    return isinstance(value, int | float)
+    return isinstance(value, int | float | complex)
 
 
 # --------------------------------------------------------------------------- sum and product
@@ -29,51 +31,55 @@ def is_number(value):
 @operator(
     "standard::add",
     elementwise=True,
-    dtypes=NUMERIC,
+    dtypes=NUMBERS,
     cpu=cpu.add,
     cuda="input + other",
     method=True,
 )
 def add(input, other):
-    """Sum of two tensors or numbers, element by element."""
+    """Sum of two tensors or numbers, element by element; with ``alpha=``, `other` is multiplied by that first."""
     return np.add(input, other)
 
 
 add.backward(rules.add)
+add.variant("alpha", "standard::add_scaled")
 
 
 @add.samples
 def _(make):
     yield from binary(make)
     yield make.call(make.integers(3), make.normal(2, 3))
+    yield make.call(make.complex(2, 3), make.complex(3))
 
 
 @operator(
     "standard::sub",
     elementwise=True,
-    dtypes=NUMERIC,
+    dtypes=NUMBERS,
     cpu=cpu.sub,
     cuda=numbers("sub", "input - other", "input", "other"),
     method=True,
 )
 def sub(input, other):
-    """Difference of two tensors or numbers, element by element."""
+    """Difference of two tensors or numbers, element by element; with ``alpha=``, `other` is multiplied by that first."""
     return np.subtract(input, other)
 
 
 sub.backward(rules.sub)
+sub.variant("alpha", "standard::sub_scaled")
 
 
 @sub.samples
 def _(make):
     yield from binary(make)
     yield make.call(make.normal(2, 3), make.integers(3))
+    yield make.call(make.complex(2, 3), make.complex(3))
 
 
 @operator(
     "standard::mul",
     elementwise=True,
-    dtypes=NUMERIC,
+    dtypes=NUMBERS,
     cpu=cpu.mul,
     cuda="input * other",
     method=True,
@@ -91,27 +97,30 @@ mul.backward_kernel(cpu.mul_backward)
 def _(make):
     yield from binary(make)
     yield make.call(make.integers(3), make.normal(2, 3))
+    yield make.call(make.complex(2, 3), make.complex(3))
 
 
-@operator("standard::div", elementwise=True, cpu=cpu.div, cuda="input / other", method=True)
+@operator("standard::div", elementwise=True, dtypes="complex", cpu=cpu.div, cuda="input / other", method=True)
 def div(input, other):
-    """Quotient of two tensors or numbers; integers give float32."""
+    """Quotient of two tensors or numbers; integers give float32. ``rounding_mode="floor"`` or ``"trunc"`` rounds it."""
     return np.true_divide(input, other)
 
 
 div.backward(rules.div, when={"input": "other"})
+div.variant("rounding_mode", "standard::div_rounded")
 
 
 @div.samples
 def _(make):
     yield from binary(make, other_low=0.5, other_high=2.0)
     yield make.call(make.integers(3), make.integers(2, 3, low=1))
+    yield make.call(make.complex(2, 3), make.complex(3))
 
 
 @operator(
     "standard::neg",
     elementwise=True,
-    dtypes={"input": "numeric"},
+    dtypes={"input": "number"},
     cpu=cpu.neg,
     cuda=numbers("neg", "-input", "input"),
     method=True,
@@ -127,12 +136,13 @@ neg.backward(rules.neg)
 @neg.samples
 def _(make):
     yield from unary(make)
+    yield make.call(make.complex(2, 3))
 
 
 @operator(
     "standard::positive",
     elementwise=True,
-    dtypes={"input": "numeric"},
+    dtypes={"input": "number"},
     cuda=numbers("positive", "input", "input"),
     method=True,
 )
@@ -149,6 +159,7 @@ def _(grad):
 @positive.samples
 def _(make):
     yield from unary(make)
+    yield make.call(make.complex(2, 3))
 
 
 # --------------------------------------------------------------------------- size and sign
@@ -157,29 +168,31 @@ def _(make):
 @operator(
     "standard::abs",
     elementwise=True,
-    dtypes={"input": "numeric"},
+    dtypes={"input": "number"},
+    out_dtype="real",
     kinks={0.0: 0.0},
     cpu=cpu.absolute,
     cuda="abs(input)",
     method=True,
 )
 def abs(input):
-    """Absolute value; the derivative at 0 is 0."""
+    """Absolute value, real for complex numbers; the derivative at 0 is 0."""
     return np.absolute(input)
 
 
 @abs.backward
 def _(grad, input):
-    return grad * ops.sign(input)
+    return grad * (ops.sgn(input) if input.dtype.kind == "c" else ops.sign(input))
 
 
-abs.backward_kernel(cuda="grad * sign(input)")
+abs.backward_kernel(cuda="T(grad) * sign(input)")
 
 
 @abs.samples
 def _(make):
     yield from unary(make)
     yield make.call(make.values([-1.0, 0.0, 2.0]))
+    yield make.call(make.complex(2, 3))
 
 
 @operator(
@@ -212,7 +225,7 @@ def _(make):
 @operator(
     "standard::square",
     elementwise=True,
-    dtypes={"input": "numeric"},
+    dtypes={"input": "number"},
     cpu=cpu.square,
     cuda=numbers("square", "input * input", "input"),
     method=True,
@@ -228,9 +241,10 @@ square.backward(rules.square)
 @square.samples
 def _(make):
     yield from unary(make)
+    yield make.call(make.complex(2, 3))
 
 
-@operator("standard::sqrt", elementwise=True, cpu=cpu.sqrt, cuda="sqrt(input)", method=True)
+@operator("standard::sqrt", elementwise=True, dtypes="complex", cpu=cpu.sqrt, cuda="sqrt(input)", method=True)
 def sqrt(input):
     """Square root; the derivative at 0 is infinite."""
     return np.sqrt(input)
@@ -242,9 +256,10 @@ sqrt.backward(rules.sqrt)
 @sqrt.samples
 def _(make):
     yield from unary(make, low=0.3, high=3.0)
+    yield make.call(make.complex(2, 3))
 
 
-@operator("standard::rsqrt", elementwise=True, cpu=cpu.rsqrt, cuda="rsqrt(input)", method=True)
+@operator("standard::rsqrt", elementwise=True, dtypes="complex", cpu=cpu.rsqrt, cuda="rsqrt(input)", method=True)
 def rsqrt(input):
     """One over the square root."""
     return np.reciprocal(np.sqrt(input))
@@ -252,19 +267,20 @@ def rsqrt(input):
 
 @rsqrt.backward
 def _(grad, out):
-    return grad * (out * out * out) * -0.5
+    return grad * (out * out * out).conj() * -0.5
 
 
-rsqrt.backward_kernel(cuda="-0.5 * grad * out * out * out")
+rsqrt.backward_kernel(cuda="-0.5 * grad * conj(out * out * out)")
 
 
 @rsqrt.samples
 def _(make):
     yield from unary(make, low=0.3, high=3.0)
+    yield make.call(make.complex(2, 3))
 
 
 @operator(
-    "standard::reciprocal", elementwise=True, cpu=cpu.reciprocal, cuda="1 / input", method=True
+    "standard::reciprocal", elementwise=True, dtypes="complex", cpu=cpu.reciprocal, cuda="1 / input", method=True
 )
 def reciprocal(input):
     """One over each element."""
@@ -273,19 +289,20 @@ def reciprocal(input):
 
 @reciprocal.backward
 def _(grad, out):
-    return -grad * (out * out)
+    return -grad * (out * out).conj()
 
 
 @reciprocal.samples
 def _(make):
     yield from unary(make, low=0.4, high=2.0)
     yield from unary(make, low=-2.0, high=-0.4)
+    yield make.call(make.complex(2, 3))
 
 
 @operator(
     "standard::pow",
     elementwise=True,
-    dtypes={"input": "numeric", "exponent": "numeric"},
+    dtypes={"input": "number", "exponent": "number"},
     cpu=cpu.pow,
     cuda=".cuda:pow",
     method=True,
@@ -310,25 +327,27 @@ def _(grad, input, exponent, needs, like):
 def _to_base(grad, base, exponent, meta):
     if not is_number(exponent):
         # Near 0 the power -1 overflows, and 0 * inf is NaN; there, and for NaN, a power 0 takes its place.
-        tiny = float(np.finfo(meta.dtype).tiny)
+        tiny = float(finfo(meta.dtype).tiny)
         constant = ops.logical_not(ops.abs(base) > tiny) & (exponent == 0)
-        return grad * (base ** (ops.where(constant, 1.0, exponent) - 1.0) * exponent)
+        return grad * (base ** (ops.where(constant, 1.0, exponent) - 1.0) * exponent).conj()
     if exponent == 0:
         return ops.zeros_like(grad)
     if exponent == 1:
         return grad
     if exponent == 2:
-        return grad * (base * 2.0)
-    return grad * (base ** (exponent - 1) * exponent)
+        return grad * (base * 2.0).conj()
+    return grad * (base ** (exponent - 1) * exponent).conj()
 
 
 def _to_exponent(grad, base, exponent):
     power = base**exponent
     if not is_number(base):
-        flat = (base == 0) & (exponent >= 0)
-        return grad * power * ops.log(ops.where(flat, 1.0, base))
+        flat = (base == 0) & (exponent.real >= 0)
+        return grad * (power * ops.log(ops.where(flat, 1.0, base))).conj()
     if base == 0:
-        return ops.where(exponent >= 0, 0.0, grad * -math.inf)
+        return ops.where(exponent.real >= 0, 0.0, grad * -math.inf)
+    if exponent.dtype.kind == "c":
+        return grad * (power * cmath.log(base)).conj()
     return grad * (power * (math.log(base) if base > 0 else math.nan))
 
 
@@ -338,3 +357,6 @@ def _(make):
     yield make.call(make.normal(4), 3)
     yield make.call(make.uniform(5, low=0.5, high=2.0), -1.5)
     yield make.call(make.values([1.5, 2.0]), make.values([2.0, 0.0]))
+    yield make.call(make.complex(2, 3), make.complex(3))
+    yield make.call(make.complex(3), 3)
+

@@ -3,6 +3,16 @@
 They are plain compositions of operators, as a plugin could write them too; compiled, a rule costs no interpreter frame.
 """
 
+from plugrad.graph.backend cimport COMPLEX
+from plugrad.graph.tensor cimport Tensor
+
+
+cdef inline object conj(object value):
+    """``value.conj()``, without a call where it is real; `value` may be a Python number."""
+    if isinstance(value, Tensor):
+        return value.conj() if (<Tensor>value).meta.kind == COMPLEX else value
+    return value.conjugate() if isinstance(value, complex) else value
+
 
 def add(grad):
     return grad, grad
@@ -13,12 +23,12 @@ def sub(grad, needs):
 
 
 def mul(grad, input, other, needs):
-    return grad * other if (<tuple>needs)[0] else None, grad * input if (<tuple>needs)[1] else None
+    return grad * conj(other) if (<tuple>needs)[0] else None, grad * conj(input) if (<tuple>needs)[1] else None
 
 
 def div(grad, input, other, needs):
-    to_input = grad / other
-    return to_input, -(to_input * (input / other)) if (<tuple>needs)[1] else None
+    to_input = grad / conj(other)
+    return to_input, -(to_input * conj(input / other)) if (<tuple>needs)[1] else None
 
 
 def neg(grad):
@@ -26,16 +36,16 @@ def neg(grad):
 
 
 def square(grad, input):
-    return grad * input * 2.0
+    return grad * conj(input) * 2.0
 
 
 def sqrt(grad, out):
-    return grad / (out * 2.0)
+    return grad / (conj(out) * 2.0)
 
 
 def exp(grad, out):
-    return grad * out
+    return grad * conj(out)
 
 
 def log(grad, input):
-    return grad / input
+    return grad / conj(input)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from plugrad import operator, ops
+from plugrad.backends.dtypes import rounded
 from plugrad_ops.arithmetic import cpu
 from plugrad_ops.sampling import binary
 
@@ -152,7 +153,7 @@ def _(make):
 @operator(
     "standard::where",
     elementwise=True,
-    dtypes={"condition": "bool", "input": "numeric", "other": "numeric"},
+    dtypes={"condition": "bool", "input": "number", "other": "number"},
     cuda="condition ? input : other",
 )
 def where(condition, input, other):
@@ -180,6 +181,7 @@ def _(make):
     yield make.call(make.booleans(3, 1), make.normal(4), make.normal(2, 1, 1))
     yield make.call(make.booleans(5), make.normal(5), 0.0)
     yield make.call(make.booleans(2, 3), 1.5, make.normal(3))
+    yield make.call(make.booleans(3), make.complex(3), make.complex(2, 1))
     yield make.error(TypeError, "bool", make.normal(3), make.normal(3), make.normal(3))
 
 
@@ -187,10 +189,12 @@ def _same_shape(input, *, dtype):
     return input.shape, np.dtype(dtype)
 
 
-@operator("standard::cast", dtypes="numeric", infer=_same_shape, cuda="plugrad_ops.shape.cuda:cast")
+@operator("standard::cast", dtypes="number", infer=_same_shape, cuda="plugrad_ops.shape.cuda:cast")
 def cast(input, *, dtype):
-    """The values in another dtype, in a new tensor; the gradient is cast back."""
-    return input.astype(dtype)
+    """The values in another dtype, in a new tensor; the gradient is cast back. Real numbers are the real parts of complex ones."""
+    dtype = np.dtype(dtype)
+    whole = input.dtype.kind != "c" or dtype.kind in "cb"
+    return rounded(input if whole else input.real, dtype)
 
 
 @cast.backward
@@ -205,6 +209,8 @@ def _(make):
     yield make.call(make.integers(3), dtype=np.dtype(np.float32))
     yield make.call(make.booleans(2, 2), dtype=np.dtype(np.int64))
     yield make.call(make.values(1.5), dtype=np.dtype(np.float64))
+    yield make.call(make.complex(2, 3), dtype=np.dtype(np.float64))
+    yield make.call(make.normal(3), dtype=np.dtype(np.complex128))
     yield make.error(TypeError, "dtype", make.normal(3), dtype="no such dtype")
 
 

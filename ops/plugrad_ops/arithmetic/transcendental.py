@@ -16,7 +16,7 @@ LN10 = math.log(10.0)
 # ------------------------------------------------------------------ exponentials, logarithms
 
 
-@operator("standard::exp", elementwise=True, cpu=cpu.exp, cuda="exp(input)", method=True)
+@operator("standard::exp", elementwise=True, dtypes="complex", cpu=cpu.exp, cuda="exp(input)", method=True)
 def exp(input):
     """e to the power of each element."""
     return np.exp(input)
@@ -28,6 +28,7 @@ exp.backward(rules.exp)
 @exp.samples
 def _(make):
     yield from unary(make)
+    yield make.call(make.complex(2, 3))
 
 
 @operator("standard::exp2", elementwise=True, cpu=cpu.exp2, cuda="exp2(input)", method=True)
@@ -65,7 +66,7 @@ def _(make):
     yield from unary(make)
 
 
-@operator("standard::log", elementwise=True, cpu=cpu.log, cuda="log(input)", method=True)
+@operator("standard::log", elementwise=True, dtypes="complex", cpu=cpu.log, cuda="log(input)", method=True)
 def log(input):
     """Natural logarithm."""
     return np.log(input)
@@ -77,6 +78,7 @@ log.backward(rules.log)
 @log.samples
 def _(make):
     yield from unary(make, low=0.3, high=3.0)
+    yield make.call(make.complex(2, 3))
 
 
 @operator("standard::log2", elementwise=True, cpu=cpu.log2, cuda="log2(input)", method=True)
@@ -157,7 +159,7 @@ def _(make):
 # ----------------------------------------------------------------------------- trigonometric
 
 
-@operator("standard::sin", elementwise=True, cpu=cpu.sin, cuda="sin(input)", method=True)
+@operator("standard::sin", elementwise=True, dtypes="complex", cpu=cpu.sin, cuda="sin(input)", method=True)
 def sin(input):
     """Sine of an angle in radians."""
     return np.sin(input)
@@ -165,18 +167,19 @@ def sin(input):
 
 @sin.backward
 def _(grad, input):
-    return grad * ops.cos(input)
+    return grad * ops.cos(input).conj()
 
 
-sin.backward_kernel(cuda="grad * cos(input)")
+sin.backward_kernel(cuda="grad * conj(cos(input))")
 
 
 @sin.samples
 def _(make):
     yield from unary(make)
+    yield make.call(make.complex(2, 3))
 
 
-@operator("standard::cos", elementwise=True, cpu=cpu.cos, cuda="cos(input)", method=True)
+@operator("standard::cos", elementwise=True, dtypes="complex", cpu=cpu.cos, cuda="cos(input)", method=True)
 def cos(input):
     """Cosine of an angle in radians."""
     return np.cos(input)
@@ -184,18 +187,19 @@ def cos(input):
 
 @cos.backward
 def _(grad, input):
-    return -grad * ops.sin(input)
+    return -grad * ops.sin(input).conj()
 
 
-cos.backward_kernel(cuda="-grad * sin(input)")
+cos.backward_kernel(cuda="-grad * conj(sin(input))")
 
 
 @cos.samples
 def _(make):
     yield from unary(make)
+    yield make.call(make.complex(2, 3))
 
 
-@operator("standard::tan", elementwise=True, cuda="tan(input)", method=True)
+@operator("standard::tan", elementwise=True, dtypes="complex", cuda="tan(input)", method=True)
 def tan(input):
     """Tangent of an angle in radians."""
     return np.tan(input)
@@ -203,15 +207,16 @@ def tan(input):
 
 @tan.backward
 def _(grad, out):
-    return grad * (out * out + 1.0)
+    return grad * (out * out + 1.0).conj()
 
 
-tan.backward_kernel(cuda="grad * (1 + out * out)")
+tan.backward_kernel(cuda="grad * conj(1 + out * out)")
 
 
 @tan.samples
 def _(make):
     yield from unary(make, low=-1.2, high=1.2)
+    yield make.call(make.complex(2, 3))
 
 
 @operator("standard::asin", elementwise=True, cuda="asin(input)", method=True)
@@ -269,7 +274,7 @@ def _(make):
 # -------------------------------------------------------------------------------- hyperbolic
 
 
-@operator("standard::sinh", elementwise=True, cuda="sinh(input)", method=True)
+@operator("standard::sinh", elementwise=True, dtypes="complex", cuda="sinh(input)", method=True)
 def sinh(input):
     """Hyperbolic sine."""
     return np.sinh(input)
@@ -277,18 +282,19 @@ def sinh(input):
 
 @sinh.backward
 def _(grad, input):
-    return grad * ops.cosh(input)
+    return grad * ops.cosh(input).conj()
 
 
-sinh.backward_kernel(cuda="grad * cosh(input)")
+sinh.backward_kernel(cuda="grad * conj(cosh(input))")
 
 
 @sinh.samples
 def _(make):
     yield from unary(make)
+    yield make.call(make.complex(2, 3))
 
 
-@operator("standard::cosh", elementwise=True, cuda="cosh(input)", method=True)
+@operator("standard::cosh", elementwise=True, dtypes="complex", cuda="cosh(input)", method=True)
 def cosh(input):
     """Hyperbolic cosine."""
     return np.cosh(input)
@@ -296,15 +302,16 @@ def cosh(input):
 
 @cosh.backward
 def _(grad, input):
-    return grad * ops.sinh(input)
+    return grad * ops.sinh(input).conj()
 
 
-cosh.backward_kernel(cuda="grad * sinh(input)")
+cosh.backward_kernel(cuda="grad * conj(sinh(input))")
 
 
 @cosh.samples
 def _(make):
     yield from unary(make)
+    yield make.call(make.complex(2, 3))
 
 
 # ---------------------------------------------------------------------------- error function

@@ -1,3 +1,14 @@
 """Convolution, pooling, and what moves windows over an image."""
 
-MODULES = ()
+from plugrad_ops.convolution import (
+    convolutions,
+    interpolation,
+    maxima,
+    ops,
+    pooling,
+    resampling,
+    sampling,
+    windows,
+)
+
+MODULES = (ops, convolutions, windows, resampling, maxima, pooling, interpolation, sampling)

@@ -1,5 +1,31 @@
-"""Reading and writing at positions: ``x[...]``, `index_put`, `take_along_dim`, `gather`, `scatter_add`."""
+"""Reading and writing at positions, and finding them: ``x[...]``, `gather`, `scatter`, `sort`, `nonzero`."""
 
-from plugrad_ops.indexing import along, ops, piecewise, writing
+from plugrad_ops.indexing import (
+    along,
+    distinct,
+    folding,
+    ops,
+    piecewise,
+    placing,
+    replacing,
+    scattering,
+    searching,
+    selecting,
+    sorting,
+    writing,
+)
 
-MODULES = (ops, along, writing, piecewise)
+MODULES = (
+    ops,
+    along,
+    placing,
+    writing,
+    piecewise,
+    scattering,
+    folding,
+    selecting,
+    replacing,
+    sorting,
+    searching,
+    distinct,
+)

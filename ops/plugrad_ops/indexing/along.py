@@ -5,6 +5,7 @@ import math
 import numpy as np
 
 from plugrad import composite, operator, ops
+from plugrad_ops.indexing import cpu
 from plugrad_ops.indexing.spec import add_at, require_shape
 from plugrad_ops.shape.dims import normalize_dim
 
@@ -46,7 +47,17 @@ def _flat_positions(name, shape, indices, dim):
     return out if shape else indices * 0
 
 
-def _take_meta(input, indices, *, dim):
+def _taken(input, indices, *, dim=None, out=None):
+    """The CPU kernel of `take_along_dim`."""
+    if dim is None:
+        input, indices, dim = input.reshape(-1), indices.reshape(-1), 0
+    found = cpu.take_along(input, indices, dim)
+    return take_along_dim.function(input, indices, dim=dim) if found is None else found
+
+
+def _take_meta(input, indices, *, dim=None):
+    if dim is None:
+        return (math.prod(indices.shape),), input.dtype
     return _along_shape("take_along_dim", input.shape, indices.shape, dim)[0], input.dtype
 
 
@@ -55,10 +66,13 @@ def _take_meta(input, indices, *, dim):
     dtypes={"input": "any", "indices": "integer"},
     infer=_take_meta,
     method=True,
+    cpu=_taken,
     cuda=".cuda:take_along_dim",
 )
-def take_along_dim(input, indices, *, dim):
+def take_along_dim(input, indices, *, dim=None):
     """``out[i, j, k] = input[i, indices[i, j, k], k]`` for ``dim=1``; the other dimensions broadcast.
+
+    Without `dim` both are flattened first.
 
     Raises
     ------
@@ -67,6 +81,8 @@ def take_along_dim(input, indices, *, dim):
     RuntimeError
         The other dimensions do not broadcast.
     """
+    if dim is None:
+        input, indices, dim = input.reshape(-1), indices.reshape(-1), 0
     shape, dim = _along_shape("take_along_dim", input.shape, indices.shape, dim)
     where = _flat_positions("take_along_dim", input.shape, indices, dim)
     return input.reshape(-1)[np.broadcast_to(where, shape)]
@@ -74,11 +90,17 @@ def take_along_dim(input, indices, *, dim):
 
 @take_along_dim.backward
 def _(grad, indices, like, dim):
-    return ops.add_along_dim(grad, indices, shape=like.input.shape, dim=dim), None
+    shape = like.input.shape
+    if dim is not None:
+        return ops.add_along_dim(grad, indices, shape=shape, dim=dim), None
+    indices = ops.reshape(indices, grad.shape)
+    flat = ops.add_along_dim(grad, indices, shape=(math.prod(shape),), dim=0)
+    return ops.reshape(flat, shape), None
 
 
 @take_along_dim.samples
 def _(make):
+    yield make.call(make.normal(2, 3), np.array([[5, 0]]))
     yield make.call(make.normal(3, 4), make.integers(3, 2, high=4), dim=-1)
     yield make.call(make.normal(3, 4), make.integers(2, 4, low=-3, high=3), dim=0)
     yield make.call(make.normal(3, 1), make.integers(1, 4, high=3), dim=0)
@@ -93,16 +115,23 @@ def _(make):
     )
 
 
-def _add_meta(input, indices, *, shape, dim):
-    seen, _ = _along_shape("add_along_dim", shape, indices.shape, dim)
-    require_shape("add_along_dim", input.shape, seen)
+def _add_meta(input, indices, *, shape, dim, name="add_along_dim"):
+    seen, _ = _along_shape(name, shape, indices.shape, dim)
+    require_shape(name, input.shape, seen)
     return tuple(shape), input.dtype
+
+
+def _added(input, indices, *, shape, dim, out=None):
+    """The CPU kernel of `add_along_dim`."""
+    found = cpu.add_along(input, indices, tuple(shape), dim)
+    return add_along_dim.function(input, indices, shape=shape, dim=dim) if found is None else found
 
 
 @operator(
     "standard::add_along_dim",
     dtypes={"input": "any", "indices": "integer"},
     infer=_add_meta,
+    cpu=_added,
     cuda=".cuda:add_along_dim",
 )
 def add_along_dim(input, indices, *, shape, dim):

@@ -109,7 +109,18 @@ extern "C" __global__ void is_last(bool *out, const I *claims, i64 count, Index 
     }
 }
 
-// ---- adding ---------------------------------------------------------------------------------------------------------
+// ---- combining ------------------------------------------------------------------------------------------------------
+
+// What two elements make, and what changes none; the launcher says what else than a sum. Expressions see NumPy's max, min.
+#ifndef COMBINE
+#define COMBINE(a, b) ((a) + (b))
+#define START 0
+#endif
+
+namespace plugrad {
+template <class C> PLUGRAD_FN C combined(C a, C b) { return (C)COMBINE(a, b); }
+template <class C> PLUGRAD_FN C start() { return (C)(START); }
+}
 
 // Elements that lie outside get the largest key.
 extern "C" __global__ void keys(i64 *out, i64 count, Index x) {
@@ -123,31 +134,33 @@ enum { LANES = 32, SHARES = 8 };            // columns of runs in a block, threa
 
 // `x` has the dimensions of the keys, `columns` the others. Elements are sorted by key, those of one key by number: `order`.
 // A block has blockDim.x columns of blockDim.z runs, LANES together; a run is worked on where it begins.
-extern "C" __global__ void add_runs(
-    T *tensor, const T *values, const i64 *sorted, const i64 *order, i64 count, i64 width, Index x, Index columns
+// What is there already takes part if it is to be `kept`.
+extern "C" __global__ void combine_runs(
+    T *tensor, const T *values, const i64 *sorted, const i64 *order, i64 count, i64 width, bool kept, Index x, Index columns
 ) {
-    __shared__ compute_t<T> shared[SHARES][LANES];
+    typedef compute_t<T> C;
+    __shared__ C shared[SHARES][LANES];
     const int share = threadIdx.y, lane = threadIdx.x + blockDim.x * threadIdx.z;
     for (i64 first = (i64)blockIdx.x * blockDim.z; first < count; first += (i64)gridDim.x * blockDim.z)
         for (i64 left = (i64)blockIdx.y * blockDim.x; left < width; left += (i64)gridDim.y * blockDim.x) {
             const i64 begin = first + threadIdx.z, column = left + threadIdx.x;
             const bool works = begin < count && column < width && (begin == 0 || sorted[begin - 1] != sorted[begin]) &&
                                sorted[begin] != highest<i64>();
-            compute_t<T> sum = 0;
+            C sum = plugrad::start<C>();
             i64 to = 0;
             if (works) {
                 const Spot here = find(columns, (I)column);
                 const i64 key = sorted[begin];
                 to = here.tensor + find(x, (I)order[begin]).tensor;
                 for (i64 j = begin + share; j < count && sorted[j] == key; j += SHARES)
-                    sum = (compute_t<T>)(sum + load(*shifted(values, here.values + find(x, (I)order[j]).values)));
+                    sum = plugrad::combined<C>(sum, load(*shifted(values, here.values + find(x, (I)order[j]).values)));
             }
             shared[share][lane] = sum;
             __syncthreads();
             if (works && share == 0) {
-                for (int other = 1; other < SHARES; ++other) sum = (compute_t<T>)(sum + shared[other][lane]);
+                for (int other = 1; other < SHARES; ++other) sum = plugrad::combined<C>(sum, shared[other][lane]);
                 T *element = shifted(tensor, to);
-                store(*element, (compute_t<T>)(sum + load(*element)));
+                store(*element, kept ? plugrad::combined<C>(sum, load(*element)) : sum);
             }
             __syncthreads();
         }

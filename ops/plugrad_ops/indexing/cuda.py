@@ -20,6 +20,7 @@ from plugrad_ops.cuda_source import MOST_BLOCKS, Source, cover, zeros
 from plugrad_ops.expressions import kernel
 from plugrad_ops.indexing.addressing import addresses, addresses_along
 from plugrad_ops.indexing.along import _along_shape
+from plugrad_ops.indexing.folding import check_fold
 from plugrad_ops.indexing.spec import require_shape
 from plugrad_ops.indexing.writing import check_values
 
@@ -34,10 +35,11 @@ def _launch(function, count, *args, unit=1, many=0):
     chosen(cover(count, THREADS), THREADS, *args)
 
 
-def _kernel(function, most, unit=1, dtype=np.uint8):
+def _kernel(function, most, unit=1, dtype=np.uint8, **macros):
     """A kernel that counts to `most`."""
+    counter = "int" if _short(most) else "i64"
     return SOURCE.kernel(
-        function, UNIT=UNITS[unit], T=c_type(dtype, "indexing"), I="int" if _short(most) else "i64"
+        function, UNIT=UNITS[unit], T=c_type(dtype, "indexing"), I=counter, **macros
     )
 
 
@@ -119,13 +121,19 @@ def index(input, *indices, spec):
     return _gathered("index", found, input.dtype)
 
 
-def take_along_dim(input, indices, *, dim):
+def take_along_dim(input, indices, *, dim=None):
     """The kernel of ``standard::take_along_dim``."""
+    if dim is None:
+        input, indices, dim = _flattened(input), _flattened(indices), 0
     seen, dim = _along_shape("take_along_dim", input.shape, indices.shape, dim)
     found = addresses_along(input, *as_indices([indices]), seen, dim)
     _require_inside("take_along_dim", found, input.shape)
     out = _gathered("take_along_dim", found, input.dtype)
     return out if out.shape == seen else as_strided(out, seen, ())
+
+
+def _flattened(array):
+    return as_strided(contiguous(array), (array.size,), (array.dtype.itemsize,))
 
 
 def one_hot(input, *, num_classes):
@@ -266,13 +274,45 @@ def last_writes(*indices, shape, spec):
     return out
 
 
-# ---- adding --------------------------------------------------------------------------------------------------
+def put_along_dim(input, indices, *, shape, dim):
+    """The kernel of ``standard::put_along_dim``."""
+    seen, dim = _along_shape("put_along_dim", shape, indices.shape, dim)
+    require_shape("put_along_dim", input.shape, seen)
+    out = zeros(shape, input.dtype)
+    found = addresses_along(out, *as_indices([indices]), seen, dim)
+    _require_inside("put_along_dim", found, shape)
+    _store("put_along_dim", found, input if input.ndim else as_strided(input, (1,), (0,)))
+    return out
+
+
+def write_along_dim(input, indices, src, *, dim):
+    """The kernel of ``standard::write_along_dim``."""
+    seen, dim = _along_shape("write_along_dim", input.shape, indices.shape, dim)
+    require_shape("write_along_dim", src.shape, seen)
+    out = copied(input)
+    found = addresses_along(out, *as_indices([indices]), seen, dim)
+    _require_inside("write_along_dim", found, input.shape)
+    _store("write_along_dim", found, src if src.ndim else as_strided(src, (1,), (0,)))
+    return out
+
+
+# ---- combining -----------------------------------------------------------------------------------------------
 
 LANES, SHARES = 32, 8  # as in cuda.cu
 
+FOLDS = {
+    "sum": {},
+    "prod": {"COMBINE(a, b)": "((a) * (b))", "START": "1"},
+    "amax": {"COMBINE(a, b)": "plugrad::max(a, b)", "START": "lowest<C>()"},
+    "amin": {"COMBINE(a, b)": "plugrad::min(a, b)", "START": "highest<C>()"},
+}
 
-def _accumulate(name, found, values):
-    """Add values, broadcast to the shape of the index, where it leads: equal keys are brought together by sorting."""
+
+def _accumulate(name, found, values, fold="sum", kept=True):
+    """Combine values, broadcast to the shape of the index, with what is there, or with each other alone.
+
+    Equal keys are brought together by sorting.
+    """
     if not found.size:
         return
     strides = _broadcast(values, found.shape)
@@ -284,11 +324,11 @@ def _accumulate(name, found, values):
     keys, order = sort_rows(as_strided(keys, (1, count), (8 * count, 8)))
     across = min(1 << (width - 1).bit_length(), LANES)
     runs = LANES // across
-    add = _kernel("add_runs", found.size, dtype=values.dtype)
+    combine = _kernel("combine_runs", found.size, dtype=values.dtype, **FOLDS[fold])
     grid = (cover(count, runs), min(-(-width // across), 65535))
-    add(
+    combine(
         grid, (across, SHARES, runs),
-        found.tensor, values, keys, order, count, width, packed, columns,
+        found.tensor, values, keys, order, count, width, kept, packed, columns,
     )  # fmt: skip
 
 
@@ -310,4 +350,15 @@ def add_along_dim(input, indices, *, shape, dim):
     found = addresses_along(out, *as_indices([indices]), seen, dim)
     _require_inside("add_along_dim", found, shape)
     _accumulate("add_along_dim", found, input if input.ndim else as_strided(input, (1,), (0,)))
+    return out
+
+
+def fold_along_dim(input, indices, src, *, dim, fold, include_self=True):
+    """The kernel of ``standard::fold_along_dim``."""
+    dim = check_fold(input, indices, src, dim, fold)
+    out = copied(input)
+    found = addresses_along(out, *as_indices([indices]), src.shape or (1,), dim)
+    _require_inside("fold_along_dim", found, input.shape)
+    src = src if src.ndim else as_strided(src, (1,), (0,))
+    _accumulate("fold_along_dim", found, src, fold, bool(include_self))
     return out

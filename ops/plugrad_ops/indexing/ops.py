@@ -11,9 +11,11 @@ from plugrad import composite, operator, ops
 from plugrad_ops.indexing.spec import (
     ARRAY,
     WHOLE,
+    ScalarMask,
     add_at,
     add_rows,
     indexed_shape,
+    opened,
     parse_index,
     positions,
     read,
@@ -29,7 +31,11 @@ def getitem(input, index):
     """``input[index]`` as NumPy defines it: a view for integers, slices, None and Ellipsis, else a copy."""
     if type(index) is int:
         return ops.slice(input, index=(index,))
-    spec, arrays = parse_index(index, input)
+    try:
+        spec, arrays = parse_index(index, input)
+    except ScalarMask:
+        index, input = opened(index, input)
+        spec, arrays = parse_index(index, input)
     return ops.index(input, *arrays, spec=spec) if arrays else ops.slice(input, index=spec)
 
 
@@ -42,6 +48,7 @@ def _(make):
     yield make.call(make.normal(2, 3, 4), index=(0, slice(None), [3, 0]))
     yield make.call(make.normal(2), index=[True, False])
     yield make.call(make.normal(), index=Ellipsis)
+    yield make.call(make.normal(2, 3), index=(slice(None), True, [0, 2]))
     yield make.call(make.normal(0, 3), index=(slice(None), 0))
     yield make.error(IndexError, "out of bounds", make.normal(3), index=3)
     yield make.error(IndexError, "too many indices", make.normal(3), index=(0, 0))
@@ -174,16 +181,26 @@ def _accumulate_meta(input, *indices, shape, spec):
 )
 def index_accumulate(input, *indices, shape, spec):
     """Zeros of `shape` with `input` added where `index` would read; what meets at one position adds up."""
-    first, *others = spec
-    if first == ARRAY and all(entry == WHOLE for entry in others) and indices[0].ndim == 1:
-        rows = positions("index_accumulate", shape[:1], (ARRAY,), indices)
-        require_shape("index_accumulate", input.shape, (*rows.shape, *shape[1:]))
+    axis = _alone(spec, indices)
+    if axis is not None:
+        rows = positions("index_accumulate", shape[axis : axis + 1], (ARRAY,), indices)
+        require_shape(
+            "index_accumulate", input.shape, (*shape[:axis], *rows.shape, *shape[axis + 1 :])
+        )
         if len(shape) > 1:
-            return add_rows(shape[0], rows, input, input.dtype)
+            moved = add_rows(shape[axis], rows, np.moveaxis(input, axis, 0), input.dtype)
+            return np.ascontiguousarray(np.moveaxis(moved, 0, axis))
     else:
         rows = positions("index_accumulate", shape, spec, indices)
         require_shape("index_accumulate", input.shape, rows.shape)
     return add_at(int(np.prod(shape)), rows, input, input.dtype).reshape(shape)
+
+
+def _alone(spec, indices):
+    """The dimension of the only array of indices, if that is 1-d and stands next to whole dimensions only."""
+    if len(indices) != 1 or indices[0].ndim != 1 or any(e not in (ARRAY, WHOLE) for e in spec):
+        return None
+    return spec.index(ARRAY)
 
 
 @index_accumulate.backward
@@ -208,6 +225,8 @@ def index_select(input, dim, index):
     if index.ndim > 1:
         raise IndexError(f"index_select: index must be 0-d or 1-d, got shape {index.shape}")
     dim = normalize_dim("index_select", dim, input.ndim)
+    if not input.ndim:
+        return ops.reshape(ops.index(ops.reshape(input, (1,)), index, spec=(ARRAY,)), ())
     return ops.index(input, ops.reshape(index, (-1,)), spec=(WHOLE,) * dim + (ARRAY,))
 
 
@@ -216,4 +235,5 @@ def _(make):
     yield make.call(make.normal(3, 4), dim=0, index=make.integers(5, high=3))
     yield make.call(make.normal(3, 4), dim=-1, index=make.integers(2, high=4))
     yield make.call(make.normal(0, 4), dim=1, index=make.integers(2, high=4))
+    yield make.call(make.normal(), dim=0, index=np.array([0]))
     yield make.error(IndexError, "0-d or 1-d", make.normal(3), dim=0, index=make.integers(2, 2))

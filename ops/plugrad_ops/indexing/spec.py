@@ -2,23 +2,27 @@
 
 A spec is a tuple with one entry per index: an integer, ``(start, stop, step)`` for a slice, None for a new dimension,
 Ellipsis, or `ARRAY` where an array of integers goes. The arrays themselves travel beside it, as tensors. A boolean mask
-becomes the integer arrays of its true positions, which NumPy defines it to be.
+becomes the integer arrays of its true positions, which NumPy defines it to be. A single True or False stands for a
+dimension that is not there: `opened` makes it, for an index that holds one.
 """
 
 from operator import index as as_index
 
 import numpy as np
 
-from plugrad import from_numpy
+from plugrad import from_numpy, ops
+from plugrad.backends.dtypes import kind, rounded, wide
 
 ARRAY = "array"
 WHOLE = (None, None, None)
 
 
+class ScalarMask(Exception):
+    """An index holds a single True or False; see `opened`."""
+
+
 def parse_index(index, input):
     """The spec of an index into a tensor, and the integer arrays (or tensors on its device) that it refers to.
-
-    The positions that a mask names are found on the host.
 
     Raises
     ------
@@ -26,6 +30,8 @@ def parse_index(index, input):
         An entry is no integer, slice, None, Ellipsis, list, array or tensor.
     IndexError
         An array has a floating dtype, a mask does not fit, or there are more indices than dimensions.
+    ScalarMask
+        There is a single True or False, or a mask without dimensions.
     """
     shape = input.shape
     entries = index if isinstance(index, tuple) else (index,)
@@ -68,10 +74,7 @@ def _is_array(entry):
 
 def _parse_scalar(entry, spec, arrays):
     if isinstance(entry, bool | np.bool_):
-        # A new dimension of length 1 or 0: the position 0 of it, taken once or never.
-        raise IndexError(
-            "getitem: a single True or False is no index; unsqueeze(0) gives the new dimension"
-        )
+        raise ScalarMask
     try:
         spec.append(as_index(entry))
     except TypeError:
@@ -88,13 +91,10 @@ def _parse_array(entry, spec, arrays, masks):
             entry = entry.astype(np.int64)
     kind = entry.dtype.kind
     if kind == "b":
-        mask = _on_host(entry)
-        if not mask.ndim:
-            raise IndexError(
-                "getitem: a 0-d mask is no index; unsqueeze(0) gives the new dimension"
-            )
-        masks.append((len(spec), mask.shape))
-        for positions in mask.nonzero():
+        if not entry.ndim:
+            raise ScalarMask
+        masks.append((len(spec), entry.shape))
+        for positions in _true_positions(entry):
             spec.append(ARRAY)
             arrays.append(positions)
     elif kind in "iu":
@@ -107,6 +107,44 @@ def _parse_array(entry, spec, arrays, masks):
         raise IndexError(
             f"getitem: arrays and tensors used as an index must be of integers or bools, got {entry.dtype}"
         )
+
+
+def _true_positions(mask):
+    """The indices at which a mask is true, per dimension, where the mask is."""
+    if hasattr(mask, "array"):
+        return ops.nonzero(mask, as_tuple=True) if mask.device != "cpu" else mask.array.nonzero()
+    return mask.nonzero()
+
+
+def opened(index, input):
+    """The same index without single bools, and the view of `input` that it is of.
+
+    Each of them is a new dimension of length 1, whose position 0 is taken once (True) or never (False).
+    """
+    entries = index if isinstance(index, tuple) else (index,)
+    spans = [_span(entry) for entry in entries]
+    axis, made, dims = 0, [], []
+    for entry, span in zip(entries, spans):
+        if span is None:
+            dims.append(axis + len(dims))
+            made.append(np.arange(int(bool(_on_host(entry)))))
+        else:
+            made.append(entry)
+            axis += input.ndim - sum(n or 0 for n in spans) if entry is Ellipsis else span
+    return tuple(made), ops.unsqueeze(input, dim=tuple(dims))
+
+
+def _span(entry):
+    """How many dimensions an entry is about; None for a single True or False."""
+    if entry is None or entry is Ellipsis:
+        return 0
+    if isinstance(entry, bool | np.bool_):
+        return None
+    if isinstance(entry, list):
+        entry = np.array([_on_host(item) for item in entry])
+    if _is_array(entry) and entry.dtype.kind == "b":
+        return entry.ndim or None
+    return 1
 
 
 def _on_host(item):
@@ -179,8 +217,8 @@ def add_at(size, where, values, dtype):
     bincount sums in float64 and is several times as fast as ``numpy.add.at``; it knows real numbers only.
     """
     where, values = where.ravel(), values.ravel()
-    if dtype.kind == "f" and dtype.itemsize <= 8 and where.size:
-        return np.bincount(where, values, size).astype(dtype, copy=False)
+    if kind(dtype) == "f" and dtype.itemsize <= 8 and where.size:
+        return rounded(np.bincount(where, values, size), dtype)
     out = np.zeros(size, dtype)
     np.add.at(out, where, values)
     return out
@@ -196,6 +234,5 @@ def add_rows(count, rows, values, dtype):
         order = np.argsort(rows, kind="stable")
         ordered = rows[order]
         first = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))
-        wide = np.float32 if dtype == np.float16 else dtype
-        out[ordered[first]] = np.add.reduceat(values[order], first, axis=0, dtype=wide)
+        out[ordered[first]] = np.add.reduceat(values[order], first, axis=0, dtype=wide(dtype))
     return out

@@ -7,12 +7,14 @@ keeps that order for one-dimensional indices only, so all others go through flat
 import numpy as np
 
 from plugrad import composite, from_numpy, operator, ops
+from plugrad_ops.indexing.ops import index_accumulate
 from plugrad_ops.indexing.spec import (
     ARRAY,
     WHOLE,
-    add_at,
+    ScalarMask,
     indexed_shape,
     numpy_index,
+    opened,
     parse_index,
     positions,
     read,
@@ -24,7 +26,10 @@ from plugrad_ops.indexing.spec import (
 def store(out, spec, indices, values):
     """``out[index] = values`` in place; the last of several writes to one position stays."""
     if len(indices) < 2 and all(i.ndim == 1 for i in indices) and out.ndim == 1:
-        out[numpy_index(spec, indices)] = values
+        try:
+            out[numpy_index(spec, indices)] = values
+        except IndexError as error:
+            raise IndexError(f"index_write: {error}; the tensor has shape {out.shape}") from None
         return
     if not indices:
         read("index_write", out, spec)[...] = values
@@ -69,12 +74,14 @@ def index_write(input, values, *indices, spec, accumulate=False):
     seen = indexed_shape("index_write", input.shape, spec, [i.shape for i in indices])
     check_values("index_write", seen, values.shape)
     values = values.reshape(values.shape[max(values.ndim - len(seen), 0) :])
-    if accumulate:
-        where = positions("index_write", input.shape, spec, indices)
-        added = add_at(input.size, where, np.broadcast_to(values, where.shape), input.dtype)
-        return input + added.reshape(input.shape)
+    if accumulate and indices:
+        values = np.broadcast_to(values, seen)
+        return input + index_accumulate.function(values, *indices, shape=input.shape, spec=spec)
     out = input.copy("C")
-    store(out, spec, indices, values)
+    if accumulate:
+        read("index_write", out, spec)[...] += values
+    else:
+        store(out, spec, indices, values)
     return out
 
 
@@ -171,8 +178,14 @@ def index_put(input, indices, values, accumulate=False):
 
     Where several writes meet, the last one stays.
     """
-    spec, arrays = parse_index(tuple(indices), input)
-    return ops.index_write(input, values, *arrays, spec=spec, accumulate=bool(accumulate))
+    shape = input.shape
+    try:
+        spec, arrays = parse_index(tuple(indices), input)
+    except ScalarMask:
+        indices, input = opened(tuple(indices), input)
+        spec, arrays = parse_index(indices, input)
+    out = ops.index_write(input, values, *arrays, spec=spec, accumulate=bool(accumulate))
+    return out if out.shape == shape else ops.reshape(out, shape)
 
 
 @index_put.samples
@@ -248,7 +261,11 @@ def _(make):
 @composite("standard::setitem")
 def setitem(input, index, value):
     """``input[index] = value``, recorded; `value` is a tensor, an array or a number and takes the dtype of `input`."""
-    spec, arrays = parse_index(index, input)
+    try:
+        spec, arrays = parse_index(index, input)
+    except ScalarMask:
+        index, input = opened(index, input)
+        spec, arrays = parse_index(index, input)
     if not hasattr(value, "array"):
         value = np.asarray(value, dtype=input.dtype)
         if input.device != "cpu":

@@ -23,6 +23,7 @@ import numpy as np
 from plugrad.backends.cuda import layout
 from plugrad.backends.cuda.array import as_strided, contiguous, empty
 from plugrad.backends.cuda.dtypes import c_type, wide_type
+from plugrad.backends.dtypes import is_bfloat16
 from plugrad_ops.cuda_source import Source, cover, zeros
 from plugrad_ops.linalg.ops import _linear_shape, _product_shape
 
@@ -276,7 +277,7 @@ def _filled(out, bias):
 # ---- cuBLAS --------------------------------------------------------------------------------------------------
 
 LARGEST = 2**31 - 1  # of an int, in which cuBLAS takes sizes
-FLOATS = ("float16", "float32", "float64")
+FLOATS = ("float16", "float32", "float64", "bfloat16")
 
 
 @cache
@@ -288,9 +289,17 @@ def blas() -> Any:
     return None if device.emulated() else cublas.find()
 
 
+@cache
+def _multiplies(dtype: np.dtype) -> bool:
+    """Whether the device has instructions for products of that dtype; for bfloat16 only from Ampere on."""
+    from plugrad.backends.cuda import device
+
+    return not is_bfloat16(dtype) or device.capability() >= (8, 0)
+
+
 def _by_cublas(product, out, a, b, bias):
     """Whether cuBLAS took the product."""
-    library = blas() if out.dtype.name in FLOATS else None
+    library = blas() if out.dtype.name in FLOATS and _multiplies(out.dtype) else None
     if library is None or max(product.m, product.n, product.k, product.height) > LARGEST:
         return False
     left, a, product = _readable(a, product, "a", product.m, product.k)

@@ -52,8 +52,13 @@ def product(a, b):
     return np.matmul(a, b)
 
 
+def conjugate(array):
+    """The complex conjugate; a real array itself."""
+    return np.conjugate(array) if array.dtype.kind == "c" else array
+
+
 @operator(
-    "standard::matmul", dtypes="numeric", infer=_matmul_meta, method=True, cuda=".cuda:matmul"
+    "standard::matmul", dtypes="number", infer=_matmul_meta, method=True, cuda=".cuda:matmul"
 )
 def matmul(input, other):
     """The matrix product; leading dimensions broadcast, a 1-d tensor is a row on the left and a column on the right.
@@ -72,7 +77,7 @@ def matmul(input, other):
 
 @matmul.backward
 def _(grad, input, other, needs):
-    a, b = input, other
+    a, b = input.conj(), other.conj()
     if a.ndim == 1 and b.ndim == 1:
         return (grad * b if needs.input else None), (grad * a if needs.other else None)
     shape_a, shape_b = a.shape, b.shape
@@ -102,7 +107,7 @@ def _summed(grad, matrix_shape, shape):
 
 @matmul.backward_kernel
 def _(grad, input, other, needs):
-    a, b = input, other
+    a, b = conjugate(input), conjugate(other)
     if a.ndim == 1 and b.ndim == 1:
         return (grad * b if needs.input else None), (grad * a if needs.other else None)
     if a.ndim == 1:
@@ -128,6 +133,8 @@ def _(make):
     yield make.call(make.normal(2, 3), make.normal(3))
     yield make.call(make.normal(2, 2, 3), make.normal(3, 2))
     yield make.call(make.normal(2, 3), make.normal(2, 3, 2))
+    yield make.call(make.complex(2, 3), make.complex(3, 2))
+    yield make.call(make.complex(2), make.complex(2))
     yield make.call(make.normal(2, 1, 2, 3), make.normal(2, 3, 2))
     yield make.call(make.normal(3), make.normal(2, 3, 2))
     yield make.call(make.normal(2, 2, 3), make.normal(3))
@@ -138,12 +145,12 @@ def _(make):
     yield make.error(RuntimeError, "broadcast", make.normal(2, 2, 3), make.normal(3, 3, 2))
 
 
-def _of_rank(name, wanted, *tensors):
+def _of_rank(name, wanted, *tensors, instead="matmul"):
     for x in tensors:
         if x.ndim != wanted:
             shapes = " and ".join(str(t.shape) for t in tensors)
             raise RuntimeError(
-                f"{name}: expected {wanted}-d tensors, got shapes {shapes}; use matmul"
+                f"{name}: expected {wanted}-d tensors, got shapes {shapes}; use {instead}"
             )
 
 
@@ -234,7 +241,7 @@ def _linear_meta(input, weight, bias=None):
     return shape, np.result_type(*(m.dtype for m in (input, weight, bias) if m is not None))
 
 
-@operator("standard::linear", infer=_linear_meta, cuda=".cuda:linear")
+@operator("standard::linear", dtypes="complex", infer=_linear_meta, cuda=".cuda:linear")
 def linear(input, weight, bias=None):
     """``input @ weight.T + bias``.
 
@@ -251,7 +258,7 @@ def linear(input, weight, bias=None):
 
 @linear.backward(when={"input": "weight", "weight": "input"})
 def _(grad, input, weight, needs):
-    grad_input = ops.matmul(grad, weight) if needs.input else None
+    grad_input = ops.matmul(grad, weight.conj()) if needs.input else None
     grad_weight = grad_bias = None
     if needs.weight or needs.bias:
         rows = math.prod(grad.shape[:-1])
@@ -259,7 +266,7 @@ def _(grad, input, weight, needs):
         if needs.weight:
             features = input.shape[-1]
             seen = input if input.ndim == 2 else ops.reshape(input, (rows, features))
-            grad_weight = ops.matmul(ops.transpose(flat, dim0=0, dim1=1), seen)
+            grad_weight = ops.matmul(ops.transpose(flat, dim0=0, dim1=1), seen.conj())
         if needs.bias:
             grad_bias = ops.sum(flat, dim=0)
     return grad_input, grad_weight, grad_bias
@@ -267,6 +274,7 @@ def _(grad, input, weight, needs):
 
 @linear.backward_kernel
 def _(grad, input, weight, needs):
+    input, weight = (None if x is None else conjugate(x) for x in (input, weight))
     grad_input = product(grad, weight) if needs.input else None
     grad_weight = grad_bias = None
     flat = grad.reshape(math.prod(grad.shape[:-1]), grad.shape[-1])
@@ -283,6 +291,7 @@ def _(make):
     yield make.call(make.normal(3), make.normal(2, 3), make.normal(2))
     yield make.call(make.normal(2, 2, 3), make.normal(2, 3))
     yield make.call(make.normal(0, 3), make.normal(2, 3), make.normal(2))
+    yield make.call(make.complex(2, 3), make.complex(2, 3), make.complex(2))
     yield make.error(RuntimeError, "in_features", make.normal(2, 4), make.normal(4, 3))
     yield make.error(
         RuntimeError, "bias must have shape", make.normal(2, 3), make.normal(4, 3), make.normal(3)

@@ -1,5 +1,5 @@
 """Losses, fused where the naive form overflows or wastes memory."""
 
-from plugrad_ops.loss import cross_entropy, ops
+from plugrad_ops.loss import cross_entropy, ctc, distances, huber, likelihoods, margins, ops
 
-MODULES = (ops, cross_entropy)
+MODULES = (ops, huber, cross_entropy, likelihoods, distances, margins, ctc)

@@ -10,6 +10,7 @@ import math
 import numpy as np
 
 from plugrad import composite, operator, ops
+from plugrad.backends.dtypes import kind
 from plugrad_ops.loss import cpu
 from plugrad_ops.loss.ops import check_reduction, reduced
 from plugrad_ops.reduction.ops import stable_logsumexp
@@ -247,7 +248,7 @@ def cross_entropy(
         Shapes do not fit together.
     """
     name = "cross_entropy"
-    if target.dtype.kind in "fc":
+    if kind(target.dtype) in "fc":
         return _with_probabilities(name, input, target, weight, reduction, label_smoothing)
     if weight is None:
         return ops.softmax_cross_entropy(

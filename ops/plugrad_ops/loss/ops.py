@@ -7,6 +7,7 @@ those that take a weight or a reduction by composition say so.
 import numpy as np
 
 from plugrad import composite, operator, ops
+from plugrad.backends.dtypes import finfo
 from plugrad_ops.reduction.ops import sum_array_to
 
 REDUCTIONS = ("mean", "sum", "none")
@@ -174,7 +175,7 @@ LOWEST_LOG = -100.0
 
 
 def _smallest(dtype):
-    return max(1e-12, float(np.finfo(dtype).tiny))
+    return max(1e-12, float(finfo(dtype).tiny))
 
 
 # On a device what lies outside [0, 1] gives NaN: to raise would be to wait for the device in every call.

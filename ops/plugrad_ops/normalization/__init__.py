@@ -1,3 +1,5 @@
 """Normalisation over batches, layers, groups and instances, and attention."""
 
-MODULES = ()
+from plugrad_ops.normalization import attention, batch, layers, rows
+
+MODULES = (rows, batch, layers, attention)

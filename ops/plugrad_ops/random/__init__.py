@@ -1,3 +1,5 @@
 """Random numbers: fills, choices, and operators that drop."""
 
-MODULES = ()
+from plugrad_ops.random import choices, dropout, fills
+
+MODULES = (fills, choices, dropout)

@@ -1,5 +1,5 @@
-"""Reductions: sums, products, variance, logsumexp, norms, extremes and where they are; running sums and products."""
+"""Reductions: sums, products, variance, logsumexp, norms, extremes and ranks; running forms; summaries made of them."""
 
-from plugrad_ops.reduction import extrema, norm, ops, scan
+from plugrad_ops.reduction import differences, extrema, norm, ops, order, running, scan, summaries
 
-MODULES = (ops, extrema, norm, scan)
+MODULES = (ops, extrema, order, norm, scan, running, differences, summaries)

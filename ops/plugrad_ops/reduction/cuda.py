@@ -13,11 +13,12 @@ import math
 import numpy as np
 
 from plugrad.backends.cuda import layout
-from plugrad.backends.cuda.array import as_strided, contiguous, copy_into, empty
+from plugrad.backends.cuda.array import as_strided, copy_into, empty
 from plugrad.backends.cuda.reduction import SUM, Reduction
-from plugrad.backends.cuda.scan import CUMPROD, CUMSUM, LINEAR_SCAN
-from plugrad.backends.cuda.sort import sort_rows
+from plugrad.backends.cuda.scan import CUMPROD, CUMSUM, LINEAR_SCAN, Scan
+from plugrad.backends.dtypes import wide
 from plugrad_ops.expressions import kernel
+from plugrad_ops.reduction.norm import order_of
 from plugrad_ops.reduction.ops import _degrees, _sum_to_axes, spread_options, total_dtype
 from plugrad_ops.shape.dims import normalize_dim, normalize_dims, reduced_shape
 
@@ -115,23 +116,6 @@ def argmin(input, *, dim=None, keepdim=False):
     return _extreme(ARGMIN, input, dim, _one_dim("argmin", dim, input.ndim), keepdim)
 
 
-CHOSEN = "last != last ? last : middle"  # NaN is sorted to the end
-
-
-def median(input):
-    """The kernel of ``standard::median``."""
-    if not input.size:
-        raise RuntimeError(
-            f"median: a tensor of shape {input.shape} has no elements to choose from"
-        )
-    size = input.dtype.itemsize
-    row = as_strided(contiguous(input), (1, input.size), (input.size * size, size))
-    values, _ = sort_rows(row)
-    last = as_strided(values, (), (), (input.size - 1) * size)
-    middle = as_strided(values, (), (), (input.size - 1) // 2 * size)
-    return kernel(CHOSEN, "last", "middle")(last, middle)
-
-
 # ---- truth ---------------------------------------------------------------------------------------------------
 
 ALL = Reduction(
@@ -172,14 +156,9 @@ STD = _spread("std", "sqrt(a / degrees)")
 def _variance(reduction, input, dim, unbiased, keepdim, correction):
     dim, correction = spread_options(dim, unbiased, correction)
     axes = normalize_dims(reduction.name, dim, input.ndim)
-    middle = MEAN(input, axes, True, _wide(input.dtype))
+    middle = MEAN(input, axes, True, wide(input.dtype))
     degrees = float(_degrees(input.shape, dim, correction))
     return reduction((input, middle), axes, keepdim, input.dtype, degrees=degrees)
-
-
-def _wide(dtype):
-    """The dtype for what comes between two passes."""
-    return np.dtype(np.float32) if dtype == np.float16 else dtype
 
 
 def var(input, *, dim=None, unbiased=None, keepdim=False, correction=1):
@@ -195,19 +174,19 @@ def std(input, *, dim=None, unbiased=None, keepdim=False, correction=1):
 # ---- logsumexp -----------------------------------------------------------------------------------------------
 
 # The greatest element, and the sum of exp(x - top): one pass. Equal tops, infinite ones too, have factor 1.
-LOGSUMEXP = Reduction(
-    acc={"top": "wide", "total": "wide"},
-    map={"top": "x", "total": "1"},
-    identity={"top": "-INF", "total": "0"},
-    combine={
+EXPONENTIALS = {
+    "acc": {"top": "wide", "total": "wide"},
+    "map": {"top": "x", "total": "1"},
+    "identity": {"top": "-INF", "total": "0"},
+    "combine": {
         "top": "max(a.top, b.top)",
         "total": "a.top >= b.top"
         " ? a.total + b.total * (a.top == b.top ? T(1) : exp(b.top - a.top))"
         " : b.total + a.total * exp(a.top - b.top)",
     },
-    finish="a.top + log(a.total)",
-    name="logsumexp",
-)
+    "finish": "a.top + log(a.total)",
+}
+LOGSUMEXP = Reduction(name="logsumexp", **EXPONENTIALS)
 
 
 def logsumexp(input, *, dim, keepdim=False):
@@ -237,15 +216,15 @@ SCALED = "root * (top > 0 && isfinite(top) ? top : 1)"
 
 def norm(input, *, p=2.0, dim=None, keepdim=False):
     """The kernel of ``standard::norm``."""
-    axes = normalize_dims("norm", dim, input.ndim)
+    axes, p = normalize_dims("norm", dim, input.ndim), order_of("norm", p)
     simple = {math.inf: GREATEST, -math.inf: SMALLEST, 0: NONZERO, 1: SIZES}.get(p)
     if simple is None and p == 2 and input.dtype != np.float64:
         simple = SQUARES
     if simple is not None:
         return simple(input, axes, keepdim, input.dtype)
-    wide = _wide(input.dtype)
-    top = GREATEST(input, axes, True, wide)
-    root = POWERS((input, top), axes, True, wide, p=float(p))
+    dtype = wide(input.dtype)
+    top = GREATEST(input, axes, True, dtype)
+    root = POWERS((input, top), axes, True, dtype, p=float(p))
     out = kernel(SCALED, "root", "top", out_dtype=input.dtype)(root, top)
     if keepdim:
         return out
@@ -256,16 +235,16 @@ def norm(input, *, p=2.0, dim=None, keepdim=False):
 # ---- scans ---------------------------------------------------------------------------------------------------
 
 
-def cumsum(input, *, dim):
+def cumsum(input, *, dim, dtype=None):
     """The kernel of ``standard::cumsum``."""
     axis = normalize_dim("cumsum", dim, input.ndim)
-    return CUMSUM(input, axis, out_dtype=total_dtype(input.dtype))
+    return CUMSUM(input, axis, out_dtype=total_dtype(input.dtype, dtype))
 
 
-def cumprod(input, *, dim):
+def cumprod(input, *, dim, dtype=None):
     """The kernel of ``standard::cumprod``."""
     axis = normalize_dim("cumprod", dim, input.ndim)
-    return CUMPROD(input, axis, out_dtype=total_dtype(input.dtype))
+    return CUMPROD(input, axis, out_dtype=total_dtype(input.dtype, dtype))
 
 
 def linear_scan(factor, term, *, dim):
@@ -276,3 +255,38 @@ def linear_scan(factor, term, *, dim):
         )
     axis = normalize_dim("linear_scan", dim, term.ndim)
     return LINEAR_SCAN((factor, term), axis, out_dtype=term.dtype)
+
+
+def _running(name, leads, identity):
+    """A scan that keeps the extreme so far and its place; a later equal takes over, and NaN stays."""
+    return Scan(
+        acc={"value": "same", "at": "i64"},
+        map={"value": "x", "at": "index"},
+        identity={"value": identity, "at": "-1"},
+        combine=f"b.at >= 0 && (a.at < 0 || b.value {leads} a.value || b.value != b.value) ? b : a",
+        finish={"values": "a.value", "indices": "a.at"},
+        out_dtype={"indices": np.int64},
+        name=name,
+    )
+
+
+RUNNING_MAX = _running("running_max", ">=", "lowest<T>()")
+RUNNING_MIN = _running("running_min", "<=", "highest<T>()")
+
+
+def running_max(input, *, dim):
+    """The kernel of ``standard::running_max``."""
+    return RUNNING_MAX(input, normalize_dim("running_max", dim, input.ndim))
+
+
+def running_min(input, *, dim):
+    """The kernel of ``standard::running_min``."""
+    return RUNNING_MIN(input, normalize_dim("running_min", dim, input.ndim))
+
+
+LOGCUMSUMEXP = Scan(name="logcumsumexp", **EXPONENTIALS)
+
+
+def logcumsumexp(input, *, dim):
+    """The kernel of ``standard::logcumsumexp``."""
+    return LOGCUMSUMEXP(input, normalize_dim("logcumsumexp", dim, input.ndim))

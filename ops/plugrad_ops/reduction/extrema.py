@@ -1,6 +1,6 @@
 """Greatest and smallest elements, where they are, and truth of all or any.
 
-Elements that tie for an extreme share its gradient equally (`amax`, `amin`, and `max`, `min` of a whole tensor): the
+Elements that tie for an extreme, or for NaN, share its gradient equally (`amax`, `amin`, and `max`, `min` of a whole tensor): the
 subgradient of least norm. With a `dim`, `max` and `min` also say at which index the extreme was found, and that
 element alone gets the gradient.
 """
@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from plugrad import composite, operator, ops
-from plugrad_ops.reduction.ops import kept
+from plugrad.backends.dtypes import kind
+from plugrad_ops.reduction.ops import kept, spread_array
 from plugrad_ops.shape.dims import normalize_dim, normalize_dims, reduced_shape
 
 # ---- amax, amin ----------------------------------------------------------------------------------------------
@@ -33,9 +34,25 @@ def _extreme(name, ufunc, input, dim, keepdim):
 def _shared(grad, input, out, dim, keepdim):
     """The gradient, shared by the elements that tie for the extreme `out`."""
     out = kept(out, input.shape, dim, keepdim)
-    hit = ops.cast(input == out, dtype=input.dtype)
+    hit = input == out
+    if kind(input.dtype) == "f":  # where there is NaN the extreme is NaN, and equal to nothing
+        hit = hit | (ops.isnan(input) & ops.isnan(out))
+    hit = ops.cast(hit, dtype=input.dtype)
     share = hit / ops.sum(hit, dim=dim, keepdim=True)
     return kept(grad, input.shape, dim, keepdim) * share
+
+
+def _shared_arrays(grad, input, out, dim, keepdim):
+    """`_shared` of arrays."""
+    top = spread_array(out, input.shape, dim, keepdim)
+    hit = input == top
+    if np.isnan(out).any():
+        hit |= np.isnan(input) & np.isnan(top)
+    count = np.add.reduce(hit, axis=normalize_dims("dim", dim, input.ndim), keepdims=True)
+    share = spread_array(grad, input.shape, dim, keepdim)
+    if count.size and count.max() > 1:
+        share = share / count.astype(grad.dtype)
+    return np.where(hit, share, grad.dtype.type(0))
 
 
 def _ties(sign):
@@ -85,6 +102,7 @@ def _(grad, input, out, dim, keepdim):
     return _shared(grad, input, out, dim, keepdim)
 
 
+amax.backward_kernel(_shared_arrays)
 amax.samples(_extreme_samples)
 
 
@@ -112,55 +130,8 @@ def _(grad, input, out, dim, keepdim):
     return _shared(grad, input, out, dim, keepdim)
 
 
+amin.backward_kernel(_shared_arrays)
 amin.samples(_extreme_samples)
-
-
-def _middle_ties(input, *, tol):
-    near = np.abs(input - _middle(input)) <= tol
-    return near & (np.sum(near) > 1)
-
-
-def _middle(input):
-    if not input.size:
-        raise RuntimeError(
-            f"median: a tensor of shape {input.shape} has no elements to choose from"
-        )
-    if np.isnan(input).any():
-        return np.asarray(np.nan, input.dtype)
-    middle = (input.size - 1) // 2
-    return np.partition(input, middle, axis=None)[middle]
-
-
-@operator(
-    "standard::median",
-    infer=lambda input: ((), input.dtype),
-    kinks=_middle_ties,
-    method=True,
-    cuda=".cuda:median",
-)
-def median(input):
-    """The middle element of all, the lower one of an even number; elements equal to it share the gradient.
-
-    Raises
-    ------
-    RuntimeError
-        There is no element to choose from.
-    """
-    return _middle(input)
-
-
-@median.backward
-def _(grad, input, out):
-    return _shared(grad, input, out, None, False)
-
-
-@median.samples
-def _(make):
-    yield make.call(make.distinct(5))
-    yield make.call(make.distinct(2, 3))
-    yield make.call(make.values([1.0, 2.0, 2.0, 3.0]))
-    yield make.call(make.distinct())
-    yield make.error(RuntimeError, "no elements", make.distinct(0, 3))
 
 
 # ---- max, min ------------------------------------------------------------------------------------------------
@@ -305,12 +276,13 @@ def _truth_samples(make):
     yield make.call(make.booleans(2, 3, 2), dim=(0, 1))
     yield make.call(make.booleans())
     yield make.call(make.booleans(0, 3), dim=0)
+    yield make.call(make.complex(2, 3) * [0, 1, 1], dim=1)
     yield make.error(IndexError, "out of range", make.booleans(2, 3), dim=2)
 
 
 @operator(
     "standard::all",
-    dtypes="numeric",
+    dtypes="number",
     infer=_truth_meta,
     nondifferentiable=True,
     method=True,
@@ -327,7 +299,7 @@ all.samples(_truth_samples)
 
 @operator(
     "standard::any",
-    dtypes="numeric",
+    dtypes="number",
     infer=_truth_meta,
     nondifferentiable=True,
     method=True,

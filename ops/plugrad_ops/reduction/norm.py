@@ -9,6 +9,21 @@ from plugrad_ops.reduction.ops import kept
 from plugrad_ops.shape.dims import normalize_dims, reduced_shape
 
 
+def order_of(name, p):
+    """The order of a norm as a number; PyTorch's ``"fro"`` is 2.
+
+    Raises
+    ------
+    ValueError
+        It is another word.
+    """
+    if p is None or p == "fro":
+        return 2.0
+    if isinstance(p, str):
+        raise ValueError(f"{name}: p must be a number or 'fro', got {p!r}")
+    return p
+
+
 def _norm_meta(input, *, p=2.0, dim=None, keepdim=False):
     return reduced_shape(input.shape, normalize_dims("norm", dim, input.ndim), keepdim), input.dtype
 
@@ -38,7 +53,7 @@ def _power_sum(size, p, axes):
 
 
 def _norm_kinks(input, *, tol, p=2.0, dim=None, keepdim=False):
-    axes = normalize_dims("norm", dim, input.ndim)
+    axes, p = normalize_dims("norm", dim, input.ndim), order_of("norm", p)
     size = np.abs(input)
     if not size.size:
         return np.zeros(size.shape, bool)
@@ -53,11 +68,11 @@ def _norm_kinks(input, *, tol, p=2.0, dim=None, keepdim=False):
 
 @operator("standard::norm", infer=_norm_meta, kinks=_norm_kinks, method=True, cuda=".cuda:norm")
 def norm(input, *, p=2.0, dim=None, keepdim=False):
-    """(Σ |input|**p)**(1/p) over `dim`; the greatest or smallest size for p = ±inf, the nonzero ones' number for 0.
+    """(Σ |input|**p)**(1/p) over `dim`, ``"fro"`` being 2; the greatest or smallest size for p = ±inf, the nonzero ones' number for 0.
 
     Where the true value is in range, neither squares nor powers overflow or vanish.
     """
-    axes = normalize_dims("norm", dim, input.ndim)
+    axes, p = normalize_dims("norm", dim, input.ndim), order_of("norm", p)
     work = np.abs(input.astype(np.float32) if input.dtype == np.float16 else input)
     out = _norm(work, p, axes).astype(input.dtype, copy=False)
     return out if keepdim else out.reshape(reduced_shape(input.shape, axes, False))
@@ -65,6 +80,7 @@ def norm(input, *, p=2.0, dim=None, keepdim=False):
 
 @norm.backward
 def _(grad, input, out, p, dim, keepdim):
+    p = order_of("norm", p)
     if p == 0:
         return ops.zeros_like(input)
     shape = input.shape
@@ -97,6 +113,7 @@ def _(make):
     yield make.call(make.normal(), dim=0)
     yield make.call(make.normal(0, 3), dim=1)
     yield make.error(IndexError, "out of range", make.normal(2, 3), dim=2)
+    yield make.error(ValueError, "'fro'", make.normal(2, 3), p="nuc")
 
 
 @composite("standard::normalize")

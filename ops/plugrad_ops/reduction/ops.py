@@ -10,6 +10,7 @@ import math
 import numpy as np
 
 from plugrad import operator, ops
+from plugrad.backends.dtypes import kind, wide
 from plugrad_ops.shape.cpu import expanded
 from plugrad_ops.shape.dims import normalize_dims, reduced_shape
 
@@ -49,9 +50,8 @@ def total_dtype(dtype, asked=None):
 
 def accumulate(ufunc, input, axes, keepdim, dtype):
     """``ufunc.reduce`` with the result in `dtype`, summed up in float32 at least."""
-    wide = np.float32 if dtype == np.float16 else dtype
-    out = ufunc.reduce(input, axis=axes, dtype=wide, keepdims=keepdim)
-    return out.astype(dtype) if wide is not dtype else out
+    out = ufunc.reduce(input, axis=axes, dtype=wide(dtype), keepdims=keepdim)
+    return out.astype(dtype) if out.dtype != dtype else out
 
 
 def _axes(name, dim, input):
@@ -67,7 +67,7 @@ def _sum_meta(input, *, dim=None, keepdim=False, dtype=None):
     return reduced_shape(input.shape, axes, keepdim), total_dtype(input.dtype, dtype)
 
 
-@operator("standard::sum", dtypes="numeric", infer=_sum_meta, method=True, cuda=".cuda:sum")
+@operator("standard::sum", dtypes="number", infer=_sum_meta, method=True, cuda=".cuda:sum")
 def sum(input, *, dim=None, keepdim=False, dtype=None):
     """The sum over `dim`; bools and integers are summed in int64 unless `dtype` says otherwise."""
     if dim is None and dtype is None and input.dtype.char in "fd":
@@ -94,6 +94,7 @@ def _(make):
     yield make.call(make.normal(), dim=0)
     yield make.call(make.normal(0, 3), dim=0)
     yield make.call(make.normal(0, 3))
+    yield make.call(make.complex(2, 3), dim=1)
     yield make.error(IndexError, "out of range", make.normal(2, 3), dim=2)
     yield make.error(RuntimeError, "twice", make.normal(2, 3), dim=(0, -2))
     yield make.error(TypeError, "integer", make.normal(2, 3), dim=1.5)
@@ -120,7 +121,7 @@ def sum_array_to(array, shape):
     return accumulate(np.add, array, axes, False, array.dtype).reshape(shape) if axes else array
 
 
-@operator("standard::sum_to", dtypes="numeric", infer=_sum_to_meta, cuda=".cuda:sum_to")
+@operator("standard::sum_to", dtypes="number", infer=_sum_to_meta, cuda=".cuda:sum_to")
 def sum_to(input, *, shape):
     """The adjoint of broadcasting: `input` summed over what broadcasting `shape` to its shape would repeat."""
     out = sum_array_to(input, shape)
@@ -140,22 +141,45 @@ def _(make):
     yield make.call(make.normal(2, 3), shape=(2, 3))
     yield make.call(make.normal(0, 3), shape=(1, 3))
     yield make.call(make.normal(2, 0), shape=(0,))
+    yield make.call(make.complex(2, 3), shape=(3,))
     yield make.error(RuntimeError, "cannot be summed", make.normal(2, 3), shape=(2,))
+
+
+def mean_dtype(dtype, asked=None):
+    """The dtype of a mean.
+
+    Raises
+    ------
+    TypeError
+        It is one that has no fractions.
+    """
+    found = np.dtype(asked or dtype)
+    if kind(found) not in "fc":
+        raise TypeError(
+            f"mean: the result must be floating, got {found}; for integers give dtype="
+        )
+    return found
 
 
 def _mean_meta(input, *, dim=None, keepdim=False, dtype=None):
     axes = normalize_dims("mean", dim, input.ndim)
-    return reduced_shape(input.shape, axes, keepdim), np.dtype(dtype or input.dtype)
+    return reduced_shape(input.shape, axes, keepdim), mean_dtype(input.dtype, dtype)
 
 
-@operator("standard::mean", infer=_mean_meta, method=True, cuda=".cuda:mean")
+@operator("standard::mean", dtypes="number", infer=_mean_meta, method=True, cuda=".cuda:mean")
 def mean(input, *, dim=None, keepdim=False, dtype=None):
-    """The mean over `dim`; NaN where there is nothing to average."""
-    dtype = np.dtype(dtype or input.dtype)
-    wide = np.dtype(np.float32) if dtype == np.float16 else dtype
-    out = np.add.reduce(input, axis=_axes("mean", dim, input), dtype=wide, keepdims=keepdim)
+    """The mean over `dim`; NaN where there is nothing to average.
+
+    Raises
+    ------
+    TypeError
+        The input holds integers and no `dtype` is given, or `dtype` is one of integers.
+    """
+    dtype = mean_dtype(input.dtype, dtype)
+    work = wide(dtype)
+    out = np.add.reduce(input, axis=_axes("mean", dim, input), dtype=work, keepdims=keepdim)
     count = input.size if dim is None else reduced_count(input.shape, dim)
-    return np.divide(out, wide.type(count), dtype=wide).astype(dtype, copy=False)
+    return np.divide(out, work.type(count), dtype=work).astype(dtype, copy=False)
 
 
 @mean.backward
@@ -178,7 +202,10 @@ def _(make):
     yield make.call(make.normal(2, 3, 2), dim=1)
     yield make.call(make.normal(), dim=-1)
     yield make.call(make.normal(0, 3), dim=1)
+    yield make.call(make.integers(2, 3), dim=1, dtype=np.dtype(np.float64))
+    yield make.call(make.complex(2, 3), dim=0)
     yield make.error(IndexError, "out of range", make.normal(2, 3), dim=2)
+    yield make.error(TypeError, "floating", make.integers(3))
 
 
 def _prod_meta(input, *, dim=None, keepdim=False, dtype=None):
@@ -186,7 +213,7 @@ def _prod_meta(input, *, dim=None, keepdim=False, dtype=None):
     return reduced_shape(input.shape, axes, keepdim), total_dtype(input.dtype, dtype)
 
 
-@operator("standard::prod", dtypes="numeric", infer=_prod_meta, method=True, cuda=".cuda:prod")
+@operator("standard::prod", dtypes="number", infer=_prod_meta, method=True, cuda=".cuda:prod")
 def prod(input, *, dim=None, keepdim=False, dtype=None):
     """The product over `dim`; bools and integers are multiplied in int64 unless `dtype` says otherwise."""
     dtype = total_dtype(input.dtype, dtype)
@@ -195,6 +222,8 @@ def prod(input, *, dim=None, keepdim=False, dtype=None):
 
 @prod.backward
 def _(grad, input, dim, keepdim):
+    if grad.dtype != input.dtype:  # a narrower `dtype` concerns the result, not the gradient of a wider input
+        grad = ops.cast(grad, dtype=input.dtype)
     # The product as a binary tree and its gradient down that tree: no division, so zeros need no case of their own,
     # and only products, so it can be differentiated any number of times.
     shape = input.shape
@@ -211,7 +240,7 @@ def _(grad, input, dim, keepdim):
     while (n := level.shape[-1]) > 1:
         half, odd = n // 2, level[..., n - n % 2 :]
         a, b = level[..., :half], level[..., half : 2 * half]
-        levels.append((a, b))
+        levels.append((a.conj(), b.conj()))
         level = ops.cat([a * b, odd], -1) if n % 2 else a * b
     for a, b in reversed(levels):
         half = a.shape[-1]
@@ -229,6 +258,7 @@ def _(make):
     yield make.call(make.values([2.0, 3.0, 0.0, 0.0]))
     yield make.call(make.values([[2.0, 0.0, 4.0], [1.0, 2.0, 3.0]]), dim=-1)
     yield make.call(make.normal(), dim=0)
+    yield make.call(make.complex(3), dim=0)
     yield make.call(make.normal(0, 3), dim=0)
     yield make.error(IndexError, "out of range", make.normal(2, 3), dim=-3)
 
@@ -237,10 +267,12 @@ def _(make):
 
 
 def spread_options(dim, unbiased, correction):
-    """`dim` and the correction: PyTorch also takes ``var(unbiased)``, and ``unbiased`` for the correction."""
+    """`dim` and the correction: PyTorch also takes ``var(unbiased)``, ``unbiased`` for the correction, and None for 1."""
     if isinstance(dim, bool):
         dim, unbiased = None, dim
-    return dim, correction if unbiased is None else int(unbiased)
+    if unbiased is not None:
+        return dim, int(unbiased)
+    return dim, 1 if correction is None else correction
 
 
 def _degrees(shape, dim, correction):
@@ -344,15 +376,22 @@ def stable_logsumexp(input, axes, keepdim):
     )
 
 
+def fractional(dtype):
+    """`dtype`, or float32 for integers and bools."""
+    return dtype if kind(dtype) in "fc" else np.dtype(np.float32)
+
+
 def _logsumexp_meta(input, *, dim, keepdim=False):
-    return reduced_shape(
-        input.shape, normalize_dims("logsumexp", dim, input.ndim), keepdim
-    ), input.dtype
+    axes = normalize_dims("logsumexp", dim, input.ndim)
+    return reduced_shape(input.shape, axes, keepdim), fractional(input.dtype)
 
 
-@operator("standard::logsumexp", infer=_logsumexp_meta, method=True, cuda=".cuda:logsumexp")
+@operator(
+    "standard::logsumexp", dtypes="numeric", infer=_logsumexp_meta, method=True, cuda=".cuda:logsumexp"
+)
 def logsumexp(input, *, dim, keepdim=False):
     """log Σ exp(input) over `dim`, without overflow; -inf where there is nothing, or nothing above -inf."""
+    input = input.astype(fractional(input.dtype), copy=False)
     return stable_logsumexp(input, normalize_dims("logsumexp", dim, input.ndim), keepdim)
 
 
@@ -390,4 +429,5 @@ def _(make):
     yield make.call(make.normal(), dim=0)
     yield make.call(make.normal(0, 3), dim=1)
     yield make.call(make.normal(3, 0), dim=1)
+    yield make.call(make.integers(3), dim=0)
     yield make.error(IndexError, "out of range", make.normal(2, 3), dim=2)

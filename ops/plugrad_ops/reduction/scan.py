@@ -3,22 +3,23 @@
 import numpy as np
 
 from plugrad import operator, ops
+from plugrad.backends.dtypes import wide
+from plugrad_ops.reduction import cpu
 from plugrad_ops.reduction.ops import total_dtype
 from plugrad_ops.shape.dims import normalize_dim
 
 
-def _scan_meta(input, *, dim):
+def _scan_meta(input, *, dim, dtype=None):
     normalize_dim("scan", dim, input.ndim)
-    return input.shape, total_dtype(input.dtype)
+    return input.shape, total_dtype(input.dtype, dtype)
 
 
-def _accumulate(name, ufunc, input, dim):
+def _accumulate(name, ufunc, input, dim, dtype):
     axis = normalize_dim(name, dim, input.ndim)
-    dtype = total_dtype(input.dtype)
+    dtype = total_dtype(input.dtype, dtype)
     if not input.ndim:
         return input.astype(dtype)
-    wide = np.float32 if dtype == np.float16 else dtype
-    return ufunc.accumulate(input, axis=axis, dtype=wide).astype(dtype, copy=False)
+    return ufunc.accumulate(input, axis=axis, dtype=wide(dtype)).astype(dtype, copy=False)
 
 
 def _scan_samples(make):
@@ -27,13 +28,14 @@ def _scan_samples(make):
     yield make.call(make.values([[2.0, 1.0], [0.0, 3.0], [3.0, 0.0], [4.0, 0.0]]), dim=0)
     yield make.call(make.normal(), dim=0)
     yield make.call(make.normal(0, 3), dim=0)
+    yield make.call(make.integers(3), dim=0, dtype=np.dtype(np.float64))
     yield make.error(IndexError, "out of range", make.normal(2, 3), dim=2)
 
 
-@operator("standard::cumsum", dtypes="numeric", infer=_scan_meta, method=True, cuda=".cuda:cumsum")
-def cumsum(input, *, dim):
+@operator("standard::cumsum", dtypes="number", infer=_scan_meta, method=True, cuda=".cuda:cumsum")
+def cumsum(input, *, dim, dtype=None):
     """Element i is the sum of elements 0 to i of dimension `dim`."""
-    return _accumulate("cumsum", np.add, input, dim)
+    return _accumulate("cumsum", np.add, input, dim, dtype)
 
 
 @cumsum.backward
@@ -41,31 +43,37 @@ def _(grad, dim):
     return ops.flip(ops.cumsum(ops.flip(grad, dims=dim), dim=dim), dims=dim)
 
 
-cumsum.samples(_scan_samples)
+@cumsum.samples
+def _(make):
+    yield from _scan_samples(make)
+    yield make.call(make.complex(2, 3), dim=1)
 
 
 @operator(
-    "standard::cumprod", dtypes="numeric", infer=_scan_meta, method=True, cuda=".cuda:cumprod"
+    "standard::cumprod", dtypes="number", infer=_scan_meta, method=True, cuda=".cuda:cumprod"
 )
-def cumprod(input, *, dim):
+def cumprod(input, *, dim, dtype=None):
     """Element i is the product of elements 0 to i of dimension `dim`."""
-    return _accumulate("cumprod", np.multiply, input, dim)
+    return _accumulate("cumprod", np.multiply, input, dim, dtype)
 
 
 @cumprod.backward
 def _(grad, input, out, dim):
     # The gradient of element i is out[i-1] s[i], where s[i] = grad[i] + input[i+1] s[i+1]: no division, so zeros need no
-    # case of their own.
+    # case of their own. Complex factors are conjugated.
     if not input.ndim or not input.shape[dim]:
         return grad
-    ahead = _shifted(ops.flip(input, dims=dim), dim)
+    ahead = _shifted(ops.flip(input.conj(), dims=dim), dim)
     s = ops.flip(ops.linear_scan(ahead, ops.flip(grad, dims=dim), dim=dim), dims=dim)
     n = input.shape[dim]
     first, rest = ops.narrow(s, dim, 0, 1), ops.narrow(s, dim, 1, n - 1)
-    return ops.cat([first, rest * ops.narrow(out, dim, 0, n - 1)], dim)
+    return ops.cat([first, rest * ops.narrow(out.conj(), dim, 0, n - 1)], dim)
 
 
-cumprod.samples(_scan_samples)
+@cumprod.samples
+def _(make):
+    yield from _scan_samples(make)
+    yield make.call(make.complex(3, 2), dim=0)
 
 
 def _shifted(x, dim):
@@ -76,6 +84,7 @@ def _shifted(x, dim):
 
 @operator(
     "standard::linear_scan",
+    dtypes="complex",
     infer=lambda factor, term, *, dim: (term.shape, term.dtype),
     cuda=".cuda:linear_scan",
 )
@@ -92,12 +101,7 @@ def linear_scan(factor, term, *, dim):
             f"linear_scan: factor and term must have one shape, got {factor.shape} and {term.shape}"
         )
     axis = normalize_dim("linear_scan", dim, term.ndim)
-    out = term.astype(np.promote_types(term.dtype, np.float32))
-    if term.ndim:
-        steps, factors = np.moveaxis(out, axis, 0), np.moveaxis(factor, axis, 0)
-        for i in range(1, len(steps)):
-            steps[i] += factors[i] * steps[i - 1]
-    return out.astype(term.dtype, copy=False)
+    return cpu.linear_scan(factor, term, axis) if term.size and term.ndim else term.copy()
 
 
 @linear_scan.backward
@@ -105,12 +109,12 @@ def _(grad, factor, out, dim, needs):
     # The adjoint is the same recurrence from the other end.
     if not grad.ndim or not grad.shape[dim]:
         return (ops.zeros_like(factor) if needs.factor else None), grad
-    back = _shifted(ops.flip(factor, dims=dim), dim)
+    back = _shifted(ops.flip(factor.conj(), dims=dim), dim)
     grad_term = ops.flip(ops.linear_scan(back, ops.flip(grad, dims=dim), dim=dim), dims=dim)
     grad_factor = None
     if needs.factor:
         n = out.shape[dim]
-        moved = ops.narrow(grad_term, dim, 1, n - 1) * ops.narrow(out, dim, 0, n - 1)
+        moved = ops.narrow(grad_term, dim, 1, n - 1) * ops.narrow(out.conj(), dim, 0, n - 1)
         grad_factor = ops.cat([ops.zeros_like(ops.narrow(grad_term, dim, 0, 1)), moved], dim)
     return grad_factor, grad_term
 
@@ -122,4 +126,5 @@ def _(make):
     yield make.call(make.normal(1, 3), make.normal(1, 3), dim=0)
     yield make.call(make.normal(), make.normal(), dim=0)
     yield make.call(make.normal(0, 3), make.normal(0, 3), dim=0)
+    yield make.call(make.complex(3, 2), make.complex(3, 2), dim=0)
     yield make.error(RuntimeError, "one shape", make.normal(2), make.normal(3), dim=0)

@@ -58,16 +58,16 @@ def _(make):
 
 
 @composite("standard::broadcast_to", method=True)
-def broadcast_to(input, *shape):
-    """`input` expanded to `shape`, as NumPy broadcasting does."""
-    return ops.expand(input, size=starred(shape))
+def broadcast_to(input, *lengths, size=None):
+    """`input` expanded to `size`, or to the lengths given one by one, as NumPy broadcasting does."""
+    return ops.expand(input, size=starred(lengths) if size is None else size)
 
 
 @broadcast_to.samples
 def _(make):
     yield make.call(make.normal(3, 1), (3, 4))
     yield make.call(make.normal(), (2,))
-    yield make.call(make.normal(1), (0,))
+    yield make.call(make.normal(1), size=(0,))
     yield make.error(RuntimeError, "cannot be expanded", make.normal(2), (3,))
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from plugrad import operator, ops
+from plugrad import composite, operator, ops
 from plugrad_ops.shape.dims import normalize_dim
 
 
@@ -98,3 +98,74 @@ def _(make):
     yield make.call(make.normal(2, 3), shape=(4, 2, 3), offset=-1, dim1=0, dim2=-1)
     yield make.call(make.normal(0, 3), shape=(0, 3, 3), dim1=1, dim2=2)
     yield make.error(RuntimeError, "has shape", make.normal(2), shape=(3, 3))
+
+
+# ---- matrices that have a diagonal ---------------------------------------------------------------------------
+
+
+@composite("standard::diag_embed", method=True)
+def diag_embed(input, offset=0, dim1=-2, dim2=-1):
+    """Zeros with the last dimension of `input` on the diagonal of two dimensions, `dim1` and `dim2` of the result.
+
+    Raises
+    ------
+    IndexError
+        `input` is 0-d, or a dimension lies outside.
+    RuntimeError
+        The two dimensions are the same.
+    """
+    if not input.ndim:
+        raise IndexError("diag_embed: a 0-d tensor has no dimension to put on a diagonal")
+    first, second = _two_dims("diag_embed", input.ndim + 1, dim1, dim2)
+    n = input.shape[-1] + abs(offset)
+    others = iter(input.shape[:-1])
+    shape = tuple(n if d in (first, second) else next(others) for d in range(input.ndim + 1))
+    return ops.diagonal_adjoint(input, shape, offset, first, second)
+
+
+@diag_embed.samples
+def _(make):
+    yield make.call(make.normal(3))
+    yield make.call(make.normal(2, 3), offset=-1)
+    yield make.call(make.normal(2, 3), offset=1, dim1=2, dim2=0)
+    yield make.call(make.normal(2, 0))
+    yield make.error(IndexError, "0-d", make.normal())
+    yield make.error(RuntimeError, "must differ", make.normal(3), dim1=1, dim2=-1)
+
+
+@composite("standard::diag", method=True)
+def diag(input, diagonal=0):
+    """A copy of a matrix's diagonal; of one dimension, the matrix that has it as its diagonal.
+
+    Raises
+    ------
+    RuntimeError
+        `input` has another number of dimensions.
+    """
+    if input.ndim == 1:
+        return diag_embed(input, diagonal)
+    if input.ndim == 2:
+        return ops.clone(ops.diagonal(input, diagonal))
+    raise RuntimeError(f"diag: expected 1 or 2 dimensions, got shape {input.shape}")
+
+
+@diag.samples
+def _(make):
+    yield make.call(make.normal(3))
+    yield make.call(make.normal(2), 1)
+    yield make.call(make.normal(3, 4), -1)
+    yield make.call(make.normal(0))
+    yield make.error(RuntimeError, "1 or 2", make.normal())
+
+
+@composite("standard::diagflat", method=True)
+def diagflat(input, offset=0):
+    """The matrix that has all elements of `input` as its diagonal."""
+    return diag_embed(ops.reshape(input, (input.numel(),)), offset)
+
+
+@diagflat.samples
+def _(make):
+    yield make.call(make.normal(2, 2))
+    yield make.call(make.normal(), 1)
+    yield make.call(make.normal(0, 2))

@@ -10,17 +10,22 @@ from plugrad_ops.shape.dims import as_size, normalize_dim
 
 
 def _joined_meta(*tensors, dim=0):
-    shapes = [x.shape for x in tensors]
+    shapes = joined_shapes([x.shape for x in tensors])
     dim = _check_joinable("cat", shapes, dim)
     shape = list(shapes[0])
     shape[dim] = sum(s[dim] for s in shapes)
     return tuple(shape), np.result_type(*(x.dtype for x in tensors))
 
 
+def joined_shapes(shapes):
+    """The shapes without those of empty 1-d tensors, which join with any others, as in PyTorch."""
+    return [shape for shape in shapes if tuple(shape) != (0,)] or shapes
+
+
 def _check_joinable(name, shapes, dim):
     if not shapes:
         raise RuntimeError(f"{name}: expected at least one tensor, got none")
-    if not shapes[0]:
+    if not all(shapes):
         raise RuntimeError(f"{name}: 0-d tensors cannot be concatenated; stack joins them")
     dim = normalize_dim(name, dim, len(shapes[0]))
     for i, shape in enumerate(shapes):
@@ -41,6 +46,8 @@ def _check_joinable(name, shapes, dim):
 def cat(*tensors, dim=0):
     """The tensors one after the other along dimension `dim`; all other sizes must be equal.
 
+    Empty 1-d tensors join with any others.
+
     Raises
     ------
     RuntimeError
@@ -49,25 +56,31 @@ def cat(*tensors, dim=0):
     try:
         return np.concatenate(tensors, axis=dim)
     except ValueError:
-        _check_joinable("cat", [x.shape for x in tensors], dim)
-        raise
+        shapes = joined_shapes([x.shape for x in tensors])
+        _check_joinable("cat", shapes, dim)
+        dtype = np.result_type(*(x.dtype for x in tensors))
+        kept = [x for x in tensors if x.shape != (0,)]
+        return np.concatenate(kept, axis=dim, dtype=dtype)
 
 
 @cat.backward
 def _(grad, like, needs, dim):
-    metas = like.tensors
-    lengths = [meta.shape[dim] for meta in metas]
     pieces, start = [], 0
-    for i, length in enumerate(lengths):
-        pieces.append(ops.narrow(grad, dim, start, length) if needs.tensors[i] else None)
+    for i, meta in enumerate(like.tensors):
+        apart = meta.shape == (0,) and grad.ndim != 1
+        length = 0 if apart else meta.shape[dim]
+        wanted = needs.tensors[i] and not apart
+        pieces.append(ops.narrow(grad, dim, start, length) if wanted else None)
         start += length
     return tuple(pieces)
 
 
 @cat.backward_kernel
 def _(grad, like, dim):
-    ends = np.cumsum([meta.shape[dim] for meta in like.tensors])
-    return tuple(np.split(grad, ends[:-1], axis=dim))
+    apart = [meta.shape == (0,) and grad.ndim != 1 for meta in like.tensors]
+    ends = np.cumsum([0 if alone else meta.shape[dim] for alone, meta in zip(apart, like.tensors)])
+    pieces = np.split(grad, ends[:-1], axis=dim)
+    return tuple(None if alone else piece for alone, piece in zip(apart, pieces))
 
 
 @cat.samples
@@ -76,6 +89,7 @@ def _(make):
     yield make.call([make.normal(2, 3), make.normal(2, 1), make.normal(2, 2)], dim=-1)
     yield make.call([make.normal(3)], dim=0)
     yield make.call([make.normal(0, 2), make.normal(3, 2)], dim=0)
+    yield make.call([np.zeros(0), make.normal(2, 2)], dim=1)
     yield make.error(RuntimeError, "equal sizes", [make.normal(2, 3), make.normal(2, 2)])
     yield make.error(IndexError, "out of range", [make.normal(2), make.normal(2)], dim=1)
     yield make.error(RuntimeError, "0-d", [make.normal(), make.normal()])

@@ -21,6 +21,7 @@ from plugrad.backends.cuda.dtypes import (
 from plugrad.backends.cuda.elementwise_source import Array, Number, Output
 from plugrad.backends.cuda.expression import check_expression, check_parameters, names_in
 from plugrad.backends.cuda.module import Module
+from plugrad.backends.dtypes import kind
 
 __all__ = ["MOST_PLANS", "Accumulation", "normalized_axes"]
 
@@ -175,7 +176,7 @@ class Accumulation:
         wide = "wide" in self.acc.values()
         chosen = np.dtype(asked) if asked is not None and wide else common
         computed = wide_type(chosen, self.name) if wide else compute_type(common, self.name)
-        floating = [compute_type(d, self.name) for d in dtypes if d.kind == "f"]
+        floating = [compute_type(d, self.name) for d in dtypes if kind(d) == "f"]
         real = floating[0] if floating else "double"
         if is_floating(computed) or is_complex(computed):
             real = computed

@@ -15,7 +15,7 @@ cimport numpy as cnp
 from plugrad.backends.cpu cimport dense, kind_of, look, overlaps_itself
 from plugrad.backends.cuda.context cimport ensure
 from plugrad.backends.cuda.storage cimport Memory, allocated, pointer_of
-from plugrad.graph.backend cimport Backend, Meta, new_meta
+from plugrad.graph.backend cimport FLOATING, STORAGE, Backend, Meta, new_meta
 from plugrad.graph.op cimport Kernel, vectorcall
 
 from plugrad.backends import CPU
@@ -45,11 +45,29 @@ cdef class CudaKernel(Kernel):
 
     cdef object call2(self, object a, object b):
         ensure()
+        if type(a) is complex or type(b) is complex:
+            a, b = placed((a, b))
         return self.function(a, b)
 
     cdef object call(self, tuple args, tuple kwnames):
         ensure()
+        for x in args:
+            if type(x) is complex:
+                args = placed(args)
+                break
         return vectorcall(self.function, args, kwnames)
+
+
+cdef tuple placed(tuple args):
+    """Complex numbers among the operands as 0-d arrays: kernels take real numbers only by value."""
+    dtype = next((x.dtype for x in args if hasattr(x, "gpudata") and x.dtype.kind == "c"), np.complex128)
+    return tuple([arrays.from_host(np.array(x, dtype)) if type(x) is complex else x for x in args])
+
+
+cdef inline int kind_of_device(int type_num) noexcept:
+    """As on the CPU, but kernels take every dtype."""
+    cdef int kind = kind_of(type_num)
+    return FLOATING if kind == STORAGE else kind
 
 
 cdef class CudaBackend(Backend):
@@ -57,11 +75,11 @@ cdef class CudaBackend(Backend):
 
     cdef Meta meta(self, object array):
         cdef object dtype = array.dtype
-        return new_meta(array.shape, dtype, self, kind_of((<cnp.dtype?>dtype).type_num))
+        return new_meta(array.shape, dtype, self, kind_of_device((<cnp.dtype?>dtype).type_num))
 
     cdef Meta describe(self, tuple shape, object dtype):
         dtype = np.dtype(dtype)
-        return new_meta(shape, dtype, self, kind_of((<cnp.dtype>dtype).type_num))
+        return new_meta(shape, dtype, self, kind_of_device((<cnp.dtype>dtype).type_num))
 
     cdef bint fits(self, object array, Meta meta) except -1:
         if type(array) is not _device_array and not isinstance(array, _gpu_array):
@@ -105,7 +123,10 @@ cdef class CudaBackend(Backend):
 
     cdef object full(self, Meta meta, object value):
         out = allocated(meta.shape, meta.dtype)
-        arrays.fill(out, value)
+        if type(value) is complex:
+            arrays.copy_into(out, arrays.from_host(np.array(value, meta.dtype)))
+        else:
+            arrays.fill(out, value)
         return out
 
     cdef object copy(self, object array):

@@ -1,7 +1,7 @@
 """From source text to an image that the driver loads.
 
-(a) Every text is compiled behind `prelude.cuh`; ``#line`` gives the compiler the author's file and line, so that
-    its messages name them.
+(a) Every text is compiled behind `prelude.cuh`, and behind `bfloat16.cuh` where it names that type; ``#line`` gives the
+    compiler the author's file and line, so that its messages name them.
 (b) NVRTC where it is installed, else nvcc; for the emulated device the emulator's own compiler.
     ``PLUGRAD_CUDA_COMPILER=nvrtc`` or ``=nvcc`` chooses.
 (c) `compile` needs no device: the check that all kernels compile for all architectures runs where there is none.
@@ -20,6 +20,7 @@ from typing import Protocol
 from plugrad.backends.cuda import cache as kept
 from plugrad.backends.cuda import device, nvrtc
 from plugrad.backends.cuda.errors import CompileError
+from plugrad.backends.cuda.texts import text_of
 from plugrad.backends.cuda.toolkit import find_nvcc, include_folders
 
 __all__ = ["ARCHITECTURES", "compile", "compiler_for", "full_text", "why_no_compiler"]
@@ -86,8 +87,9 @@ def compile(
 
 def full_text(source: str, name: str, origin: str = "", line: int = 0) -> str:
     """`source` behind the prelude, each with the file and lines that messages should give."""
+    narrow = text_of("bfloat16.cuh") if "bfloat16" in source else ""
     return (
-        f'#line 1 "prelude.cuh"\n{prelude()}\n'
+        f'#line 1 "prelude.cuh"\n{prelude()}\n{narrow}'
         f"#line {max(line, 1)} {_quoted(origin or f'<{name}>')}\n{source}\n"
     )
 

@@ -15,6 +15,7 @@ from plugrad.backends.cuda.storage cimport c_strides, new_array, pointer_of
 import numpy as np
 
 from plugrad.backends.cuda import array as arrays
+from plugrad.backends.dtypes import bfloat16, is_bfloat16
 
 ctypedef struct DLDevice:
     int32_t device_type
@@ -105,7 +106,7 @@ cdef DLManagedTensor *filled(object array) except NULL:
 
 
 cdef int code_of(object dtype) except -1:
-    if dtype.name == "bfloat16":
+    if is_bfloat16(dtype):
         return BFLOAT
     if dtype.kind not in _codes:
         raise BufferError(f"__dlpack__(): DLPack has no dtype {dtype}")
@@ -179,10 +180,7 @@ cdef object dtype_of(DLDataType given):
         if given.code in _kinds:
             return np.dtype(f"{_kinds[given.code]}{given.bits // 8}")
         if given.code == BFLOAT and given.bits == 16:
-            try:
-                return np.dtype("bfloat16")
-            except TypeError:
-                raise BufferError("from_dlpack(): bfloat16 needs the package ml_dtypes to be imported") from None
+            return bfloat16()
     raise BufferError(
         f"from_dlpack(): no dtype for DLPack's (code {given.code}, {given.bits} bits, {given.lanes} lanes)"
     )

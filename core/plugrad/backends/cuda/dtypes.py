@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from plugrad.backends.dtypes import is_bfloat16, wide
+
 __all__ = ["c_type", "common_dtype", "compute_type", "is_complex", "is_floating", "wide_type"]
 
 _TYPES = {
@@ -76,4 +78,8 @@ def common_dtype(dtypes: Sequence[np.dtype]) -> np.dtype:
 
 def _result_type(dtypes: Iterable[np.dtype]) -> np.dtype:
     first, *rest = dtypes
-    return first if all(dtype == first for dtype in rest) else np.result_type(first, *rest)
+    if all(dtype == first for dtype in rest):
+        return first
+    if any(is_bfloat16(dtype) for dtype in (first, *rest)):
+        first, *rest = (wide(dtype) for dtype in (first, *rest))
+    return np.result_type(first, *rest)

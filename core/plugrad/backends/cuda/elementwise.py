@@ -23,6 +23,8 @@ from plugrad.backends.cuda.dtypes import c_type, common_dtype, compute_type
 from plugrad.backends.cuda.expression import check_expression, check_parameters, names_in
 from plugrad.backends.cuda.module import Module
 from plugrad.backends.cuda.plan import Caller, Plan
+from plugrad.backends.dtypes import kind
+from plugrad.backends.philox import Stream
 
 __all__ = ["COPY", "FILL", "Elementwise"]
 
@@ -52,17 +54,21 @@ class Elementwise(Caller):
         C text over the names of inputs and constants; a dict ``{output: text}`` computes several outputs in one pass.
         Besides its own names it may use ``T`` (the type that is computed in: float, double or the integers'
         own), ``INF``, ``NAN``, ``PI``, ``index`` (the element's number in C order) and the functions of
-        prelude.cuh. Floating numbers have type T; ``/`` never rounds down.
+        prelude.cuh. Floating numbers have type T; ``/`` never rounds down. With a stream among the constants there are
+        ``uniform(stream, index)``, ``normal``, ``exponential``, ``bits``, ``chance(stream, index, p)`` and
+        ``integers(stream, index, low, span)`` (see random.cuh), which give the numbers of the stream's methods.
     inputs : sequence of str
         Arrays, or Python numbers in their place.
     constants : sequence of str
-        Python numbers and bools: a float arrives as T, an int as a 64-bit integer.
+        Python numbers and bools: a float arrives as T, an int as a 64-bit integer; streams of random numbers.
     out_dtype : dtype or dict, optional
-        Of the results; by default the common dtype of the operands.
+        Of the results; by default the common dtype of the operands. "real" is that of its real part.
     name : str
         For errors: the operator's.
     origin, line : str, int
         The file and line where the expression stands, for the compiler's messages.
+    header : str
+        CUDA text that defines functions which the expression calls.
 
     Raises
     ------
@@ -86,6 +92,7 @@ class Elementwise(Caller):
         name: str = "elementwise",
         origin: str = "",
         line: int = 0,
+        header: str = "",
     ) -> None:
         super().__init__(name, tuple(inputs), tuple(constants))
         self.several = not isinstance(expression, str)
@@ -101,12 +108,18 @@ class Elementwise(Caller):
             else dict.fromkeys(self.expressions, out_dtype)
         )
         self.out_dtypes = [
-            None if dtypes.get(key) is None else np.dtype(dtypes[key]) for key in self.expressions
+            None
+            if dtypes.get(key) is None
+            else "real"
+            if _is_real(dtypes[key])
+            else np.dtype(dtypes[key])
+            for key in self.expressions
         ]
         self.counts = "index" not in (*inputs, *constants) and any(
             "index" in names_in(text) for text in self.expressions.values()
         )
         self.origin, self.line = origin, line
+        self.header = header
         self._modules: dict[Any, Any] = {}
         self._lock = threading.Lock()
 
@@ -144,10 +157,12 @@ class Elementwise(Caller):
     ) -> tuple[np.dtype, list[np.dtype]]:
         """The dtype that is computed in, and those of the results."""
         given = [np.dtype(asked) if asked is not None else own for own in self.out_dtypes]
+        real = [_is_real(d) for d in given]
+        given = [None if of_parts else d for of_parts, d in zip(real, given)]
         weak = [x for x in operands if not is_array(x)]
         if not dtypes:
             known = [d for d in given if d is not None]
-            weak += numbers
+            weak += [x for x in numbers if type(x) is not Stream]
             kind = np.float32 if any(type(x) is float for x in weak) else np.int64
             common = (
                 known[0]
@@ -162,7 +177,8 @@ class Elementwise(Caller):
                 raise TypeError(
                     f"{self.name}: a floating number next to arrays of dtype {common}; convert the arrays or give dtype="
                 )
-        return common, [common if d is None else d for d in given]
+        found = [common if d is None else d for d in given]
+        return common, [_part(d) if of_parts else d for of_parts, d in zip(real, found)]
 
     def _given(self, out: Any, shape: Shape, dtypes: list[np.dtype]) -> list[Any]:
         """The arrays of ``out=``, checked."""
@@ -223,7 +239,8 @@ class Elementwise(Caller):
         for k, x in enumerate(values):
             if is_array(x):
                 continue
-            if type(x) is float or (k < len(self.inputs) and common.kind not in "biu"):
+            floats = type(x) is float or (k < len(self.inputs) and common.kind not in "biu")
+            if floats or type(x) is Stream:
                 ranges.append(None)
             elif k >= len(self.inputs) or type(x) is bool or (counting and common != np.uint64):
                 ranges.append(INT64)
@@ -235,13 +252,15 @@ class Elementwise(Caller):
     def _text(self, values: tuple, common: np.dtype, dtypes: list[np.dtype]) -> source.Text:
         """What the source is written from."""
         computed = compute_type(common, self.name)
-        floating = [compute_type(d, self.name) for d in dtypes if d.kind == "f"]
+        floating = [compute_type(d, self.name) for d in dtypes if kind(d) == "f"]
         real = computed if common.kind not in "biu" else floating[0] if floating else "double"
         names = (*self.inputs, *self.constants)
         arrays, numbers = [], []
         for k, (name, x) in enumerate(zip(names, values)):
             if is_array(x):
                 arrays.append(self._array(name, x.dtype, common))
+            elif type(x) is Stream:
+                numbers.append(source.Number(name, source.RANDOM, source.RANDOM))
             elif type(x) is float or (k < len(self.inputs) and common.kind not in "biu"):
                 numbers.append(source.Number(name, "double", "R"))
             elif type(x) is bool:
@@ -264,6 +283,7 @@ class Elementwise(Caller):
             self.counts,
             self.origin,
             self.line,
+            self.header,
         )
 
     def _array(self, name: str, dtype: np.dtype, common: np.dtype) -> source.Array:
@@ -336,6 +356,15 @@ class Elementwise(Caller):
             parts = [part(x, shape, outer, at) if is_array(x) else x for x in operands]
             targets = [part(x, shape, outer, at) for x in results]
             self(*parts, out=tuple(targets), **constants)
+
+
+def _is_real(dtype: Any) -> bool:
+    return isinstance(dtype, str) and dtype == "real"
+
+
+def _part(dtype: np.dtype) -> np.dtype:
+    """The dtype of the real part."""
+    return dtype.type(0).real.dtype if dtype.kind == "c" else dtype
 
 
 def is_array(x: Any) -> bool:

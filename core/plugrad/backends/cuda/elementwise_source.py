@@ -17,6 +17,7 @@ from plugrad.backends.cuda.texts import text_of
 __all__ = [
     "BLOCK",
     "ITEMS",
+    "RANDOM",
     "Array",
     "Number",
     "Output",
@@ -26,6 +27,9 @@ __all__ = [
 ]
 
 BLOCK = 128
+RANDOM = "Random"
+"""The C type of a stream of random numbers."""
+
 ITEMS = 4
 """Elements that a thread of a strided kernel loads before it computes, so that several loads are under way."""
 
@@ -74,6 +78,7 @@ class Text:
     counts: bool = False  # whether an element's number is used
     origin: str = ""
     line: int = 0
+    header: str = ""  # functions that the expressions call
 
 
 def pack_width(itemsizes: Sequence[int]) -> int:
@@ -105,10 +110,28 @@ def elementwise_source(text: Text) -> str:
     head = f"// {text.name}: {types} -> {', '.join(o.stored for o in text.outputs)}\n"
     if any(is_complex(x.stored) for x in operands):
         head += text_of("complex.cuh")
+    head += text.header
+    if any(number.computed == RANDOM for number in text.numbers):
+        head += text_of("random.cuh")
     head += f"typedef {text.common} T;\ntypedef {text.real} R;\n"
     head += f"enum {{ V = {pack_width([x.itemsize for x in operands])}, ITEMS = {ITEMS} }};\n\n"
     kernels = flat(text) + rows(text) + strided(text, "int", 32) + strided(text, "i64", 64)
-    return head + element(text) + kernels
+    return head + drawing(text) + element(text) + kernels
+
+
+def drawing(text: Text) -> str:
+    """Functions that draw numbers of the kernel's own type, where it is given a stream."""
+    if not any(number.computed == RANDOM for number in text.numbers):
+        return ""
+    stored = {x.stored for x in text.arrays} | {x.stored for x in text.outputs}
+    narrow = {} if stored & {"float", "double"} else {"half": "R, 11", "bfloat16": "R, 8"}
+    bits = next((given for c, given in narrow.items() if c in stored), "R")
+    types = {"uniform": bits, "normal": "R", "exponential": "R"}
+    functions = "".join(
+        f"PLUGRAD_FN R {name}({RANDOM} stream, i64 i) {{ return {name}_as<{given}>(stream, i); }}\n"
+        for name, given in types.items()
+    )
+    return f"namespace plugrad {{\n{functions}}}\n\n"
 
 
 # ------------------------------------------------------------------------------- the function of elements
@@ -170,7 +193,8 @@ def packs(text: Text, load: dict[str, str], target: list[str], index: str) -> st
     lines += [f"Pack<{o.stored}, V> pack_out_{k};" for k, o in enumerate(text.outputs)]
     lines += ['_Pragma("unroll") for (int k = 0; k < V; ++k) {']
     values = {a.name: f"load(pack_{a.name}.at[k])" for a in text.arrays}
-    lines += ["    " + call(text, values, f"{index} + k")]
+    # An "or": of a sum the compiler would not see that neighbours draw from one block.
+    lines += ["    " + call(text, values, f"({index} | k)")]
     lines += [f"    store(pack_out_{k}.at[k], pg_{k});" for k in range(len(text.outputs))]
     lines += ["}"]
     lines += [f"store_pack<V>({to}, pack_out_{k}, whole_out_{k});" for k, to in enumerate(target)]

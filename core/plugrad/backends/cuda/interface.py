@@ -8,9 +8,11 @@ import numpy as np
 
 from plugrad.backends.cuda import array as arrays
 from plugrad.backends.cuda import context, storage
+from plugrad.backends.dtypes import bfloat16
 
 __all__ = ["exported", "imported"]
 
+BFLOAT16_AS = np.dtype("V2")  # in the interface, which has no name for it; PyTorch writes the same
 LEGACY = 1  # the interface's number for the default stream
 
 
@@ -46,6 +48,8 @@ def imported(source: Any) -> Any:
     if interface.get("mask") is not None:
         raise TypeError(f"a {kind} with a mask cannot be a tensor: its mask would be ignored")
     dtype = np.dtype(interface["typestr"])
+    if dtype == BFLOAT16_AS:
+        dtype = bfloat16()
     if dtype.hasobject or not dtype.isnative:
         raise TypeError(f"a {kind} of dtype {dtype} cannot be a tensor")
     shape = tuple(int(length) for length in interface["shape"])

@@ -12,6 +12,7 @@ from cpython.float cimport PyFloat_CheckExact
 from cpython.long cimport PyLong_CheckExact
 
 from plugrad.backends.cuda.storage cimport allocated, new_array, pointer_of
+from plugrad.backends.philox cimport Stream
 
 import numpy as np
 
@@ -86,7 +87,7 @@ cdef class Caller:
             Of the results, where the operands do not tell.
         dtype : dtype, optional
             Of the results, in place of the declared one.
-        **constants : number
+        **constants : number or Stream
             All constants of the kernel.
 
         Returns
@@ -174,6 +175,8 @@ cdef int add_number(list key, object x) except -1:
         key.append("b")
     elif PyLong_CheckExact(x):
         key.append("i")
+    elif type(x) is Stream:
+        key.append("s")
     else:
         raise AttributeError
     return 0
@@ -181,7 +184,7 @@ cdef int add_number(list key, object x) except -1:
 
 cdef object plain(Caller kernel, object x, str name):
     """An operand as an array of a device or a Python number."""
-    if hasattr(x, "gpudata") or type(x) in (float, int, bool):
+    if hasattr(x, "gpudata") or type(x) in (float, int, bool, Stream):
         return x
     if isinstance(x, (np.bool_, bool)):
         return bool(x)
@@ -225,10 +228,10 @@ cdef object run(Caller kernel, Plan plan, tuple operands, tuple numbers, object 
 
 
 cdef object converted(Caller kernel, Plan plan, object x, Py_ssize_t k):
-    """A number as it is passed: a float is a double, an int a 64-bit integer."""
+    """A number as it is passed: a float is a double, an int a 64-bit integer; a stream is its two."""
     limits = plan.ranges[k]
     if limits is None:
-        return float(x)
+        return x.packed if type(x) is Stream else float(x)
     if not limits[0] <= x <= limits[1]:
         raise OverflowError(
             f"{kernel.name}: the number {x} is outside of {limits[0]} to {limits[1]}, the range of the dtype that is "

@@ -47,11 +47,6 @@ def check(run: Run) -> Iterator[Failure]:
             )
     if target.kind != "operator":
         return
-    if "complex" in target.schema.dtypes:
-        yield fail(
-            "declares complex inputs, whose gradients this battery cannot check",
-            'dtypes="floating", until it can',
-        )
     if op.rule is None and not target.nondifferentiable:
         yield fail(
             "has no backward",
@@ -155,8 +150,21 @@ def _unreached(run: Run) -> Iterator[Failure]:
     """Every floating input is given as an array somewhere."""
     schema = run.target.schema
     given = {problem.names[k].partition("[")[0] for problem in run.problems for k in problem.active}
+    of_complex = {
+        problem.names[k].partition("[")[0]
+        for problem in run.problems
+        for k in problem.active
+        if problem.arrays[k].dtype.kind == "c"
+    }
     for name, kind in zip(schema.inputs, schema.dtypes):
-        if kind in ("floating", "numeric") and name not in given and run.problems:
+        if kind in ("complex", "number") and name not in of_complex and run.problems:
+            yield Failure(
+                "samples",
+                "",
+                f"declares that {name!r} may be complex, but no sample passes complex numbers",
+                hint=f'add make.call(make.complex(...)), or declare "floating" or "numeric" for {name!r}',
+            )
+        if kind in ("floating", "complex", "numeric", "number") and name not in given and run.problems:
             yield Failure(
                 "samples",
                 "",

@@ -17,7 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from plugrad.contract.checks.dtypes import conditioning, distance, too_far
+from plugrad.contract.checks.dtypes import conditioning, distance, too_far, widest
+from plugrad.contract.numeric import shown
 from plugrad.contract.problem import Problem, Recording
 from plugrad.contract.report import Failure
 from plugrad.contract.run import Run, crashed, natural_scale
@@ -96,16 +97,16 @@ def _against_cpu(run: Run, problem: Problem, cpu: Problem) -> Iterator[Failure]:
 
 
 def _dtype_of(outputs: Sequence[Array]) -> np.dtype[Any]:
-    floating = [out.dtype for out in outputs if out.dtype.kind == "f"]
+    floating = [out.dtype for out in outputs if out.dtype.kind in "fc"]
     return np.result_type(*floating) if floating else np.dtype(np.float64)
 
 
 def _wrong(got: Array, want: Array, around: float, noise: Array | float) -> Array:
     if got.shape != want.shape:
         return np.ones(want.shape, dtype=bool)
-    if want.dtype.kind != "f" or got.dtype.kind != "f":
+    if want.dtype.kind not in "fc" or got.dtype.kind not in "fc":
         return np.asarray(got != want)
-    bad = too_far(got, want.astype(np.float64), got.dtype, around, noise)
+    bad = too_far(got, widest(want), got.dtype, around, noise)
     odd = ~np.isfinite(want)  # infinity and NaN have no error to be within
     same = (got == want) | (np.isnan(got) & np.isnan(want))
     return np.asarray(bad | (odd & ~same & ~(np.asarray(noise) > 0.0)))
@@ -117,7 +118,7 @@ def _difference(
     if got.shape != want.shape:
         message = f"{what} has shape {list(got.shape)}, on the CPU {list(want.shape)}"
         return Failure("devices", str(problem.sample), message, hint=hint)
-    j = int(np.argmax(np.where(bad, distance(got, want.astype(np.float64)), -1.0)))
+    j = int(np.argmax(np.where(bad, distance(got, widest(want)), -1.0)))
     count = int(bad.sum())
     which = "" if count == bad.size else f" in {count} of {bad.size} elements"
     return Failure(
@@ -125,14 +126,14 @@ def _difference(
         str(problem.sample),
         f"{what} ({got.dtype}) differs from the CPU's by more than rounding{which}",
         f"{what}, element {[int(p) for p in np.unravel_index(j, want.shape)]}",
-        float(want.reshape(-1)[j]),
-        float(got.reshape(-1)[j]),
+        shown(want, j),
+        shown(got, j),
         _sign(got, want, bad) or hint,
     )
 
 
 def _sign(got: Array, want: Array, bad: Array) -> str:
-    opposite = np.allclose(got[bad].astype(np.float64), -want[bad].astype(np.float64), rtol=1e-3)
+    opposite = np.allclose(widest(got[bad]), -widest(want[bad]), rtol=1e-3)
     return "the sign is flipped" if opposite and np.any(want[bad]) else ""
 
 
@@ -183,7 +184,9 @@ def _integers(run: Run, problem: Problem, cpu: Problem) -> Iterator[Failure]:
     kinds = run.target.schema.dtypes
     if problem.sample.through is not None or not problem.arrays:
         return
-    if not all(kind in ("numeric", "any", "integer") for kind in kinds):
+    if not all(kind in ("numeric", "number", "any", "integer") for kind in kinds):
+        return
+    if any(a.dtype.kind == "c" for a in problem.arrays):
         return
     for dtype in INTEGERS:
         arrays = [

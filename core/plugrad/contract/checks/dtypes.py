@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from plugrad.contract.checks.forward import expected_metas
-from plugrad.contract.numeric import differs
+from plugrad.contract.numeric import differs, shown
 from plugrad.contract.problem import Problem, as_list, fits
 from plugrad.contract.report import Failure
 from plugrad.contract.run import Run, crashed, natural_scale
 
-__all__ = ["check", "conditioning", "distance", "too_far"]
+__all__ = ["check", "conditioning", "distance", "too_far", "widest"]
 
 Array = np.ndarray
 
@@ -28,7 +28,7 @@ def check(run: Run) -> Iterator[Failure]:
     """Every sample in every lower dtype."""
     for dtype in run.target.lower_dtypes:
         for problem in run.problems:
-            if problem.active:
+            if problem.active and (dtype != np.float16 or not _is_complex(problem)):
                 yield from _lower(run, problem, np.dtype(dtype))
     if run.target.kind == "operator" and not run.target.schema.mutates:
         for problem in run.problems:
@@ -36,7 +36,13 @@ def check(run: Run) -> Iterator[Failure]:
 
 
 def _cast(problem: Problem, arrays: list[Array], dtype: Any) -> list[Array]:
-    return [a.astype(dtype) if a.dtype.kind == "f" else a for a in arrays]
+    """Complex arrays become those of two numbers of this dtype."""
+    pairs = np.result_type(dtype, np.complex64)
+    return [a.astype({"f": dtype, "c": pairs}.get(a.dtype.kind, a.dtype)) for a in arrays]
+
+
+def _is_complex(problem: Problem) -> bool:
+    return any(a.dtype.kind == "c" for a in (*problem.arrays, *problem.outputs))
 
 
 def _run(
@@ -52,7 +58,7 @@ def _run(
 def _lower(run: Run, problem: Problem, dtype: np.dtype[Any]) -> Iterator[Failure]:
     arrays = _cast(problem, problem.arrays, dtype)
     rounded = _cast(problem, arrays, np.float64)
-    seeds = [seed.astype(dtype) for seed in problem.seeds]
+    seeds = _cast(problem, problem.seeds, dtype)
     keep = _away_from_kinks(run, problem, rounded, dtype)
     if keep is not None:
         seeds = [
@@ -66,7 +72,7 @@ def _lower(run: Run, problem: Problem, dtype: np.dtype[Any]) -> Iterator[Failure
         yield crashed("dtypes", error, f"{problem.sample}, {dtype}")
         return
     yield from _result_dtypes(problem, arrays, low, dtype)
-    wide = [seed.astype(np.float64) for seed in seeds]
+    wide = _cast(problem, seeds, np.float64)
     high = _run(problem, rounded, wide)
     names = [f"output {i}" for i in range(len(high[0]))]
     names += [f"the gradient of {problem.names[k]!r}" for k in problem.active]
@@ -91,8 +97,8 @@ def _lower(run: Run, problem: Problem, dtype: np.dtype[Any]) -> Iterator[Failure
                 str(problem.sample),
                 f"{names[i]} in {dtype} differs from float64 on the same inputs by more than rounding",
                 f"{names[i]}, element {[int(p) for p in np.unravel_index(j, wanted.shape)]}",
-                float(wanted.reshape(-1)[j]),
-                float(got.reshape(-1)[j]),
+                shown(wanted, j),
+                shown(got, j),
                 PRECISION,
             )
             return
@@ -103,8 +109,8 @@ def _integers(run: Run, problem: Problem) -> Iterator[Failure]:
     schema, function = run.target.schema, run.target.function
     if function is None or problem.sample.through is not None:
         return
-    allowed = [kind in ("numeric", "any") for kind in schema.dtypes]
-    if not all(allowed) or not problem.active:
+    allowed = [kind in ("numeric", "number", "any") for kind in schema.dtypes]
+    if not all(allowed) or not problem.active or _is_complex(problem):
         return
     arrays = [np.rint(4 * a).astype(np.int64) if a.dtype.kind == "f" else a for a in problem.arrays]
     args, constants = problem.point(function, arrays)
@@ -129,9 +135,14 @@ def _integers(run: Run, problem: Problem) -> Iterator[Failure]:
             return
 
 
+def widest(array: Array) -> Array:
+    """The array in float64, or complex128."""
+    return array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)
+
+
 def distance(got: Array, wanted: Array) -> Array:
     with np.errstate(all="ignore"):
-        distance = np.abs(got.astype(np.float64) - wanted)
+        distance = np.abs(widest(got) - wanted)
     return np.where(np.isnan(distance), np.inf, distance)
 
 
@@ -141,7 +152,7 @@ def too_far(
     """Where `got` is further from `wanted` than rounding, overflow and underflow explain."""
     if got.shape != wanted.shape:
         return np.ones(wanted.shape, dtype=bool)
-    if got.dtype.kind != "f" or wanted.dtype.kind != "f":
+    if got.dtype.kind not in "fc" or wanted.dtype.kind not in "fc":
         bad = got != wanted
         return bad & ~(np.asarray(noise) > 0.0)
     info = np.finfo(dtype)
@@ -170,7 +181,7 @@ def conditioning(
     eps = 2.0 * float(np.finfo(dtype).eps)
     for _ in range(4):
         shifted = [
-            a * (1.0 + eps * run.rng.choice((-1.0, 1.0), a.shape)) if a.dtype.kind == "f" else a
+            a * (1.0 + eps * run.rng.choice((-1.0, 1.0), a.shape)) if a.dtype.kind in "fc" else a
             for a in arrays
         ]
         try:
@@ -178,8 +189,8 @@ def conditioning(
         except Exception:
             continue
         for i, result in enumerate([*outputs, *gradients]):
-            change = np.abs(result.astype(np.float64) - base[i].astype(np.float64))
-            moved[i] = np.maximum(moved[i], np.where(np.isnan(change), np.inf, change))
+            change = distance(result, base[i])
+            moved[i] = np.maximum(moved[i], change)
     return [16.0 * m for m in moved]
 
 
@@ -195,8 +206,10 @@ def _result_dtypes(
     chosen = any(isinstance(v, np.dtype | type) for v in problem.sample.constants.values())
     chosen |= any(isinstance(v, np.dtype | type) for v in problem.sample.args)
     for i, out in enumerate(low[0]):
-        wanted = expected[i][1] if expected is not None and i < len(expected) else dtype
-        if expected is None and (chosen or problem.outputs[i].dtype != np.float64):
+        own = problem.outputs[i].dtype
+        follows = np.result_type(dtype, np.complex64) if own.kind == "c" else dtype
+        wanted = expected[i][1] if expected is not None and i < len(expected) else follows
+        if expected is None and (chosen or own not in (np.float64, np.complex128)):
             continue  # its dtype does not follow the inputs'
         if out.dtype != wanted:
             yield Failure(
@@ -223,7 +236,7 @@ def _away_from_kinks(
     if not callable(run.target.kinks):
         return None
     size = max(
-        (float(np.abs(a).max()) for a in rounded if a.size and a.dtype.kind == "f"), default=1.0
+        (float(np.abs(a).max()) for a in rounded if a.size and a.dtype.kind in "fc"), default=1.0
     )
     tol = max(1e-3, 16.0 * float(np.finfo(dtype).eps) * max(size, 1.0))
     mask = problem.near_kink(rounded, tol)

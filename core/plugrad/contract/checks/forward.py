@@ -86,8 +86,10 @@ def expected_metas(
         floating = [
             v.dtype
             for v, kind in zip(given, schema.dtypes)
-            if isinstance(v, np.ndarray) and v.dtype.kind == "f" and kind not in ("integer", "bool")
+            if isinstance(v, np.ndarray) and v.dtype.kind in "fc" and kind not in ("integer", "bool")
         ]
+        if schema.out_dtype == "real" and floating:
+            return [(shape, np.result_type(*floating).type(0).real.dtype)] * len(schema.outputs)
         if schema.out_dtype is not None:
             return [(shape, np.dtype(schema.out_dtype))] * len(schema.outputs)
         return [(shape, np.result_type(*floating))] * len(schema.outputs) if floating else None

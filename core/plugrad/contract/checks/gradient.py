@@ -13,7 +13,10 @@ from plugrad.contract.numeric import (
     apart,
     column,
     elementwise_slopes,
+    from_reals,
     jacobian_block,
+    part_steps,
+    reals,
     refine,
     steps,
     sum_to,
@@ -98,7 +101,9 @@ def _compare(run: Run, problem: Problem) -> Iterator[Failure]:
             continue
         if problem.seeds and not any(seed.any() for seed in problem.seeds):
             continue
-        if run.target.elementwise and problem.sample.through is None and len(problem.live) == 1:
+        parts = any(a.dtype.kind == "c" for a in (x, *problem.seeds))
+        alone = problem.sample.through is None and len(problem.live) == 1 and not parts
+        if run.target.elementwise and alone:
             yield from _elementwise(run, problem, model, position, finite, floor)
         elif x.size <= largest:
             if jacobian is None and value.size <= (ROWS if run.quick else 128):
@@ -168,6 +173,12 @@ def _note_compared(run: Run, problem: Problem, k: int, analytic: Array, numeric:
         run.compared.add(problem.names[k])
 
 
+def _of_parts(mask: Array, x: Array) -> Array:
+    """A mask of elements as one of ``reals(x)``."""
+    flat = mask.reshape(-1)
+    return np.repeat(flat, 2) if x.dtype.kind == "c" else flat
+
+
 def _both_infinite(a: Array, b: Array) -> Array:
     return ~np.isfinite(a) & ~np.isfinite(b)
 
@@ -182,16 +193,16 @@ def _pair(expected: float, got: float) -> tuple[float, float]:
 def _analytic(problem: Problem, rows: int) -> list[Array]:
     """The Jacobian row by row: one backward per output element."""
     recording = problem.record()
-    found = [np.zeros((rows, problem.arrays[k].size)) for k in problem.active]
+    found = [np.zeros((rows, reals(problem.arrays[k]).size)) for k in problem.active]
     seeds = [np.zeros_like(seed) for seed in problem.seeds]
     row = 0
     for seed, weight in zip(seeds, problem.seeds):
-        flat = seed.reshape(-1)
-        for i, used in enumerate((weight != 0.0).reshape(-1).tolist()):
+        flat = reals(seed)
+        for i, used in enumerate((reals(weight) != 0.0).tolist()):
             if used:
                 flat[i] = 1.0
                 for block, gradient in zip(found, recording.gradient(seeds)):
-                    block[row] = gradient.reshape(-1)
+                    block[row] = reals(gradient)
                 flat[i] = 0.0
             row += 1
     return found
@@ -210,7 +221,7 @@ def _columns(
     k = problem.active[position]
     x = problem.arrays[k]
     numeric, noise = jacobian_block(model, problem.arrays, k, finite.size)
-    seeds = np.concatenate([seed.reshape(-1) for seed in problem.seeds])
+    seeds = np.concatenate([reals(seed) for seed in problem.seeds])
 
     def reduce(block: Array, weights: Array) -> Array:
         return block if jacobian is not None else (weights @ block)[None, :]
@@ -219,20 +230,18 @@ def _columns(
         analytic = np.where(finite[:, None], jacobian[position], 0.0)
     else:
         seeds = np.where(finite, seeds, 0.0)
-        analytic = problem.gradients[position].reshape(1, -1)
+        analytic = reals(problem.gradients[position])[None, :]
         if not finite.all():
-            parts = np.split(seeds, np.cumsum([s.size for s in problem.seeds])[:-1])
-            masked = [
-                part.reshape(s.shape).astype(s.dtype) for part, s in zip(parts, problem.seeds)
-            ]
-            analytic = problem.record().gradient(masked)[position].reshape(1, -1)
+            parts = np.split(seeds, np.cumsum([reals(s).size for s in problem.seeds])[:-1])
+            masked = [from_reals(p, s).astype(s.dtype) for p, s in zip(parts, problem.seeds)]
+            analytic = reals(problem.record().gradient(masked)[position])[None, :]
     compared = reduce(numeric, seeds)
     _note_compared(run, problem, k, analytic, compared)
     scale = max(peak(compared), peak(analytic))
     bad = apart(analytic, compared, reduce(noise, np.abs(seeds)), scale, floor)
     bad &= ~_both_infinite(analytic, compared)
     if position == 0 and problem.columns is not None:
-        bad &= problem.columns.reshape(-1)
+        bad &= _of_parts(problem.columns, x)
     if not bad.any():
         return
     with np.errstate(all="ignore"):
@@ -242,7 +251,7 @@ def _columns(
         if not bad[:, j].any():
             break
         slope, error, rounding = refine(model, problem.arrays, k, column(x, j))
-        width = steps(x).reshape(-1)[j]
+        width = part_steps(x)[j]
         exact = reduce((slope / width)[:, None], seeds)[:, 0]
         slack = reduce(((8.0 * error + rounding) / width)[:, None], np.abs(seeds))[:, 0]
         noise_j = reduce((rounding / width)[:, None], np.abs(seeds))[:, 0]
@@ -268,27 +277,29 @@ def _directions(
     """Signed random directions; a wrong one is halved until it is an element."""
     k = problem.active[position]
     x = problem.arrays[k]
-    seeds = np.concatenate([seed.reshape(-1) for seed in problem.seeds])
+    seeds = np.concatenate([reals(seed) for seed in problem.seeds])
     seeds = np.where(finite, seeds, 0.0)
-    gradient = problem.gradients[position].reshape(-1)
-    h = steps(x).reshape(-1) * run.rng.choice((-1.0, 1.0), x.size)
-    movable = np.ones(x.size, dtype=bool)
+    gradient = reals(problem.gradients[position])
+    h = part_steps(x)
+    h = h * run.rng.choice((-1.0, 1.0), h.size)
+    movable = np.ones(h.size, dtype=bool)
     if position == 0 and problem.columns is not None:
-        movable = problem.columns.reshape(-1)
+        movable = _of_parts(problem.columns, x)
 
     def weighted(arrays: list[Array]) -> Array:
         return np.array([seeds @ model(arrays)])
 
     def wrong(members: Array) -> tuple[float, float, bool] | None:
-        direction = np.zeros(x.size)
-        direction[members] = h[members]
-        slope, noise = along(model, problem.arrays, k, direction.reshape(x.shape))
+        moved = np.zeros(h.size)
+        moved[members] = h[members]
+        direction = from_reals(moved, x)
+        slope, noise = along(model, problem.arrays, k, direction)
         analytic = np.array([gradient[members] @ h[members]])
         scale = float(np.abs(gradient[members] * h[members]).sum())
         numeric, slack = np.array([seeds @ slope]), np.array([np.abs(seeds) @ noise])
         if not apart(analytic, numeric, slack, scale, floor)[0]:
             return None
-        exact, error, rounding = refine(weighted, problem.arrays, k, direction.reshape(x.shape))
+        exact, error, rounding = refine(weighted, problem.arrays, k, direction)
         rounding = np.maximum(rounding, slack)
         if not apart(analytic, exact, 8.0 * error + rounding, scale, floor)[0]:
             return None

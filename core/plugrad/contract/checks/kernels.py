@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from plugrad.contract.numeric import differs
-from plugrad.contract.problem import Problem, as_list
+from plugrad.contract.numeric import differs, shown
+from plugrad.contract.problem import Problem, as_list, element
 from plugrad.contract.report import Failure
 from plugrad.contract.run import Run
 
@@ -48,15 +48,10 @@ def _reference(run: Run, problem: Problem) -> Iterator[Failure]:
                 str(problem.sample),
                 f"the CPU kernel and the reference function disagree on output {i}",
                 f"element {j}",
-                _number(wanted, j),
-                _number(got, j),
+                shown(wanted, j),
+                shown(got, j),
                 "a kernel that handles broadcasting, a tail of elements or a constant differently",
             )
-
-
-def _number(array: Array, position: int) -> float | None:
-    flat = array.reshape(-1)
-    return float(flat[position]) if position < flat.size else None
 
 
 def _backward(run: Run, problem: Problem) -> Iterator[Failure]:
@@ -74,9 +69,9 @@ def _backward(run: Run, problem: Problem) -> Iterator[Failure]:
             f"backward_kernel and backward disagree on the gradient of {name!r}"
             if run.target.fused
             else f"the gradient of {name!r} changes when create_graph=True",
-            problem.input_name(k, j),
-            _number(wanted, j),
-            _number(got, j),
+            element(name, j, wanted.shape),
+            shown(wanted, j),
+            shown(got, j),
             "the fused kernel computes another formula"
             if run.target.fused
             else "a rule that asks whether gradients are recorded",

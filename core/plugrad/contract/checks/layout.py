@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from plugrad.contract.numeric import differs
+from plugrad.contract.numeric import differs, shown
 from plugrad.contract.problem import Problem
 from plugrad.contract.report import Failure
 from plugrad.contract.run import Run, crashed, natural_scale
@@ -80,7 +80,7 @@ def _mismatch(
     got: tuple[list[Array], list[Array]],
     wanted: tuple[list[Array], list[Array]],
     around: float = 0.0,
-) -> tuple[str, str, float, float] | None:
+) -> tuple[str, str, float | complex | None, float | complex | None] | None:
     """What differs first: an output or a gradient, where, and both numbers."""
     names = [(f"output {i}", "out") for i in range(len(wanted[0]))]
     names += [(f"the gradient of {problem.names[k]!r}", problem.names[k]) for k in problem.active]
@@ -89,7 +89,7 @@ def _mismatch(
         if position is not None and b.size:
             place = np.unravel_index(position, b.shape)
             where = f"{what}, element {[int(i) for i in place]}" if b.ndim else what
-            return what, where, float(b.reshape(-1)[position]), float(a.reshape(-1)[position])
+            return what, where, shown(b, position), shown(a, position)
     return None
 
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from plugrad.contract.numeric import EPS
-from plugrad.contract.problem import Problem, weights
+from plugrad.contract.numeric import EPS, shown
+from plugrad.contract.problem import Problem, element, weights_like
 from plugrad.contract.report import Failure
 from plugrad.contract.run import Run, natural_scale, peak
 
@@ -43,10 +43,10 @@ def _linear(run: Run, problem: Problem, create_graph: bool) -> Iterator[Failure]
         once = recording.gradient(seeds, create_graph)
     finite = [np.isfinite(g) for g in once]
     # A sum of two is rounded in the dtype of the output, which may be narrower than the input's.
-    eps = max([EPS, *(float(np.finfo(seed.dtype).eps) for seed in seeds if seed.dtype.kind == "f")])
+    eps = max([EPS, *(float(np.finfo(seed.dtype).eps) for seed in seeds if seed.dtype.kind in "fc")])
     twice = recording.gradient([2 * seed for seed in seeds], create_graph)
     none = recording.gradient([np.zeros_like(seed) for seed in seeds], create_graph)
-    other = [weights(run.rng, seed.shape, seed != 0.0).astype(seed.dtype) for seed in seeds]
+    other = [weights_like(run.rng, seed, seed != 0.0) for seed in seeds]
     second = recording.gradient(other, create_graph)
     joint = recording.gradient([a + b for a, b in zip(seeds, other)], create_graph)
     # Terms that cancel leave rounding of their own size, so all inputs share one scale.
@@ -69,9 +69,9 @@ def _linear(run: Run, problem: Problem, create_graph: bool) -> Iterator[Failure]
                     "linearity",
                     str(problem.sample),
                     f"backward is not linear in its incoming gradient: {what}",
-                    problem.input_name(k, j),
-                    float(wanted.reshape(-1)[j]),
-                    float(got.reshape(-1)[j]),
+                    element(problem.names[k], j, wanted.shape),
+                    shown(wanted, j),
+                    shown(got, j),
                     NOT_LINEAR,
                 )
                 return

@@ -88,7 +88,7 @@ def _exactly_named(run: Run, problem: Problem) -> Iterator[Failure]:
 
 
 def _equal(a: Array, b: Array) -> bool:
-    return a.shape == b.shape and bool(np.array_equal(a, b, equal_nan=a.dtype.kind == "f"))
+    return a.shape == b.shape and bool(np.array_equal(a, b, equal_nan=a.dtype.kind in "fc"))
 
 
 def _let_go(run: Run, problem: Problem, arrays: list[Array]) -> Iterator[Failure]:

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from plugrad.contract.numeric import differs
+from plugrad.contract.numeric import differs, shown
+from plugrad.contract.problem import element
 from plugrad.contract.report import Failure
 from plugrad.contract.run import Run, crashed
 
@@ -40,9 +41,9 @@ def check(run: Run) -> Iterator[Failure]:
                     "needs",
                     str(problem.sample),
                     f"the gradient of {problem.names[k]!r} changes when the other inputs require none",
-                    problem.input_name(k, j),
-                    float(wanted.reshape(-1)[j]),
-                    float(got.reshape(-1)[j]),
+                    element(problem.names[k], j, wanted.shape),
+                    shown(wanted, j),
+                    shown(got, j),
                     "a condition on `needs` that tests the wrong input",
                 )
                 return

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from plugrad.contract.numeric import along, steps
+from plugrad.contract.numeric import along, reals, steps
 from plugrad.contract.problem import Problem, fits
 from plugrad.contract.report import Failure
 from plugrad.contract.run import Run
@@ -24,7 +24,7 @@ def check(run: Run) -> Iterator[Failure]:
         dead = [
             i
             for i, out in enumerate(problem.outputs)
-            if out.dtype.kind == "f" and i not in problem.live
+            if out.dtype.kind in "fc" and i not in problem.live
         ]
         declared = _declared(run, problem)
         if declared is not None:
@@ -60,7 +60,7 @@ def _constant(run: Run, problem: Problem, dead: list[int]) -> Iterator[Failure]:
 
     def flat(arrays: Sequence[Array]) -> Array:
         found = problem.run(arrays)
-        parts = [np.where(keep, found[i], 0.0).reshape(-1) for i, keep in zip(dead, usable)]
+        parts = [reals(np.where(keep, found[i], 0.0)) for i, keep in zip(dead, usable)]
         return np.concatenate(parts)
 
     for k in problem.active:
@@ -68,6 +68,8 @@ def _constant(run: Run, problem: Problem, dead: list[int]) -> Iterator[Failure]:
         if not x.size:
             continue
         direction = steps(x) * run.rng.choice((-1.0, 1.0), x.shape)
+        if x.dtype.kind == "c":
+            direction = direction * (1 + 1j)
         if k == 0 and problem.columns is not None:
             direction = np.where(problem.columns, direction, 0.0)
         change, noise = along(flat, problem.arrays, k, direction)
@@ -100,7 +102,7 @@ def _usable(run: Run, problem: Problem, shape: tuple[int, ...]) -> Array | bool:
 
 def _which(problem: Problem, dead: list[int], row: int) -> str:
     for i in dead:
-        if row < problem.outputs[i].size:
+        if row < reals(problem.outputs[i]).size:
             return f"output {i}"
-        row -= problem.outputs[i].size
+        row -= reals(problem.outputs[i]).size
     return "an output"

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from plugrad.contract.numeric import along, apart, refine, steps, worst
-from plugrad.contract.problem import Problem, weights
+from plugrad.contract.numeric import along, apart, from_reals, part_steps, reals, refine, steps, worst
+from plugrad.contract.problem import Problem, number_of, weights_like
 from plugrad.contract.report import Failure
 from plugrad.contract.run import Run, crashed, peak
 
@@ -77,7 +77,7 @@ class _Second:
         recording = problem.record()
         seeds = [library.tensor(seed, True) for seed in problem.seeds]
         first = recording.tensors(seeds, create_graph=True)
-        self.weights = [weights(run.rng, g.shape, np.isfinite(g)) for g in problem.gradients]
+        self.weights = [weights_like(run.rng, g, np.isfinite(g)) for g in problem.gradients]
         if problem.columns is not None:
             self.weights[0] = np.where(problem.columns, self.weights[0], 0.0)
         live = [(g, w) for g, w in zip(first, self.weights) if g is not None and g.requires_grad]
@@ -89,7 +89,7 @@ class _Second:
             )
         points = [*(problem.arrays[k] for k in problem.active), *problem.seeds]
         self.blocks = [
-            np.zeros(point.shape) if h is None else np.asarray(library.array(h), np.float64)
+            np.zeros_like(point) if h is None else np.asarray(library.array(h), point.dtype)
             for h, point in zip(found, points)
         ]
         # Where a first derivative is infinite there is no second one to compare.
@@ -111,7 +111,7 @@ class _Second:
     def total(self, points: list[Array]) -> Array:
         """S as a vector of one number."""
         parts = [
-            np.sum(np.where(w == 0.0, 0.0, w * g))
+            np.sum(np.where(reals(w) == 0.0, 0.0, reals(w) * reals(g)))
             for w, g in zip(self.weights, self.gradients(points))
         ]
         return np.array([sum(parts)])
@@ -131,8 +131,12 @@ def _second_order(run: Run, problem: Problem) -> Iterator[Failure]:
         yield crashed("second order", error, str(problem.sample), WRONG)
         return
     shapes = {problem.arrays[k].shape for k in problem.active} | {s.shape for s in problem.seeds}
+    dtypes = {problem.arrays[k].dtype.kind for k in problem.active} | {
+        s.dtype.kind for s in problem.seeds
+    }
     one_to_one = (
         run.target.elementwise
+        and "c" not in dtypes
         and problem.sample.through is None
         and len(shapes) == 1
         and problem.columns is None
@@ -168,7 +172,8 @@ def _label(problem: Problem, place: int, position: int | None) -> str:
         name = problem.names[place] if position is None else problem.input_name(place, position)
     else:
         name = f"grad {place - n}" if len(problem.seeds) > 1 else "grad"
-        name += "" if position is None else f"[{position}]"
+        if position is not None:
+            name = number_of(name, position, problem.seeds[place - n])
     return f"d (weighted sum of backward) / d {name}"
 
 
@@ -199,9 +204,9 @@ def _one_to_one(
 def _random_directions(
     run: Run, problem: Problem, second: _Second, block: Array, place: int
 ) -> tuple[str, float, float] | None:
-    """Two signed random directions; when they disagree, the elements one by one."""
+    """Two signed random directions; when they disagree, the numbers one by one."""
     point = second.points[place]
-    h = steps(point)
+    h = part_steps(point)
     still = np.zeros(point.shape, dtype=bool)
     if place == problem.active[0] and problem.columns is not None:
         still = ~problem.columns
@@ -213,27 +218,28 @@ def _random_directions(
         out = problem.outputs[problem.live[place - len(problem.arrays)]]
         hidden = any(blind.any() for blind in second.blind.values())
         still = still | (infinite if hidden else ~np.isfinite(out))
+    parts = h.size // max(point.size, 1)
+    fixed, without = np.repeat(still, parts), np.repeat(infinite, parts)
     if infinite.any():
         # Such an element would hide the others, so it goes alone: it must have no numerical derivative either.
-        for j in np.flatnonzero(infinite & ~still)[:4].tolist():
+        for j in np.flatnonzero(without & ~fixed)[:4].tolist():
             found = _compare(second, block, place, _one(h, j), floor)
             if found is not None:
-                return _label(problem, place, j), found[0] / h.reshape(-1)[j], found[1]
-        still = still | infinite
+                return _label(problem, place, j), found[0] / h[j], found[1]
+        fixed = fixed | without
         block = np.where(infinite, 0.0, block)
     for _ in range(2 if run.quick else 6):
-        direction = np.where(still, 0.0, h * run.rng.choice((-1.0, -0.5, 0.5, 1.0), point.shape))
+        direction = np.where(fixed, 0.0, h * run.rng.choice((-1.0, -0.5, 0.5, 1.0), h.size))
         if _compare(second, block, place, direction, floor) is None:
             continue
         if point.size > 1 and point.size <= 256:
-            flat = direction.reshape(-1)
-            for j in np.flatnonzero(flat).tolist():
+            for j in np.flatnonzero(direction).tolist():
                 found = _compare(second, block, place, _one(direction, j), floor)
                 if found is not None:
                     return (
                         _label(problem, place, j),
-                        found[0] / float(flat[j]),
-                        found[1] / float(flat[j]),
+                        found[0] / float(direction[j]),
+                        found[1] / float(direction[j]),
                     )
         found = _compare(second, block, place, direction, floor)
         if found is not None:
@@ -244,24 +250,28 @@ def _random_directions(
 
 def _one(direction: Array, j: int) -> Array:
     alone = np.zeros(direction.shape)
-    alone.reshape(-1)[j] = direction.reshape(-1)[j]
+    alone[j] = direction[j]
     return alone
 
 
 def _compare(
     second: _Second, block: Array, place: int, direction: Array, floor: float
 ) -> tuple[float, float] | None:
-    analytic = np.array([np.sum(np.where(direction == 0.0, 0.0, block * direction))])
-    numeric, noise = along(second.total, second.points, place, direction)
+    """`direction` moves the real numbers of a point: two of each complex one."""
+    derivative, along_it = reals(block), from_reals(direction, second.points[place])
+    analytic = np.array([np.sum(np.where(direction == 0.0, 0.0, derivative * direction))])
+    numeric, noise = along(second.total, second.points, place, along_it)
     scale = float(
-        np.abs(analytic[0]) if not np.isfinite(analytic[0]) else np.sum(np.abs(block * direction))
+        np.abs(analytic[0])
+        if not np.isfinite(analytic[0])
+        else np.sum(np.abs(derivative * direction))
     )
     floor *= float(np.abs(direction).max())
     if not np.isfinite(analytic).any() and not np.isfinite(numeric).any():
         return None
     if not apart(analytic, numeric, noise, scale, floor)[0]:
         return None
-    numeric, error, noise = refine(second.total, second.points, place, direction)
+    numeric, error, noise = refine(second.total, second.points, place, along_it)
     if not apart(analytic, numeric, 8.0 * error + noise, scale, floor)[0]:
         return None
     return float(numeric[0]), float(analytic[0])

@@ -9,19 +9,32 @@ from plugrad.nn.functional.arguments import not_in_place
 from plugrad.registry import ops
 
 __all__ = [
+    "celu",
     "elu",
     "gelu",
+    "glu",
+    "hardshrink",
+    "hardsigmoid",
+    "hardswish",
     "hardtanh",
     "leaky_relu",
     "log_softmax",
     "logsigmoid",
+    "mish",
+    "prelu",
     "relu",
     "relu6",
+    "selu",
     "sigmoid",
     "silu",
     "softmax",
+    "softmin",
     "softplus",
+    "softshrink",
+    "softsign",
     "tanh",
+    "tanhshrink",
+    "threshold",
 ]
 
 
@@ -55,6 +68,88 @@ def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """`input` where it is positive, ``alpha * (exp(input) - 1)`` elsewhere."""
     not_in_place("elu", inplace)
     return ops.elu(input, alpha=alpha)
+
+
+def prelu(input: Tensor, weight: Tensor) -> Tensor:
+    """`input` where it is positive, `weight` times it elsewhere: one number, or one per channel (dimension 1)."""
+    return ops.prelu(input, weight)
+
+
+def selu(input: Tensor, inplace: bool = False) -> Tensor:
+    """The exponential linear unit that keeps mean 0 and variance 1."""
+    not_in_place("selu", inplace)
+    return ops.selu(input)
+
+
+def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
+    """`input` where it is positive, ``alpha * (exp(input / alpha) - 1)`` elsewhere.
+
+    Raises
+    ------
+    RuntimeError
+        `alpha` is 0.
+    """
+    not_in_place("celu", inplace)
+    if alpha == 0:
+        raise RuntimeError("celu: alpha must not be 0, by which input is divided")
+    return ops.celu(input, alpha=alpha)
+
+
+def mish(input: Tensor, inplace: bool = False) -> Tensor:
+    """``input * tanh(softplus(input))``."""
+    not_in_place("mish", inplace)
+    return ops.mish(input)
+
+
+def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
+    """`input` times its hardsigmoid; the derivative is 0 at -3 and 1 at 3."""
+    not_in_place("hardswish", inplace)
+    return ops.hardswish(input)
+
+
+def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
+    """``input / 6 + 1/2`` moved into [0, 1]; the derivative is 0 at both ends."""
+    not_in_place("hardsigmoid", inplace)
+    return ops.hardsigmoid(input)
+
+
+def softsign(input: Tensor) -> Tensor:
+    """``input / (1 + |input|)``."""
+    return ops.softsign(input)
+
+
+def tanhshrink(input: Tensor) -> Tensor:
+    """`input` less its hyperbolic tangent."""
+    return ops.tanhshrink(input)
+
+
+def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
+    """`input` moved towards 0 by `lambd`; what lies within becomes 0.
+
+    Raises
+    ------
+    RuntimeError
+        `lambd` is negative.
+    """
+    if lambd < 0:
+        raise RuntimeError(f"softshrink: lambd must be at least 0, got {lambd}")
+    return ops.softshrink(input, lambd=lambd)
+
+
+def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
+    """`input` where its magnitude exceeds `lambd`, 0 elsewhere."""
+    return ops.hardshrink(input, lambd=lambd)
+
+
+def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
+    """`input` where it exceeds `threshold`, `value` elsewhere."""
+    not_in_place("threshold", inplace)
+    return ops.threshold(input, threshold=threshold, value=value)
+
+
+def glu(input: Tensor, dim: int = -1) -> Tensor:
+    """The first half of `input` along `dim` times the sigmoid of the second."""
+    return ops.glu(input, dim)
 
 
 def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
@@ -99,6 +194,19 @@ def softmax(
         There is no `dim`: PyTorch's deprecated guess is not made.
     """
     return ops.softmax(_cast(input, dtype), dim=_required("softmax", dim))
+
+
+def softmin(
+    input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None
+) -> Tensor:
+    """`softmax` of ``-input``.
+
+    Raises
+    ------
+    TypeError
+        There is no `dim`: PyTorch's deprecated guess is not made.
+    """
+    return ops.softmax(_cast(-input, dtype), dim=_required("softmin", dim))
 
 
 def log_softmax(

@@ -1,4 +1,4 @@
-"""Linear maps, lookup in tables, and normalisation of vectors."""
+"""Linear maps, classes as vectors, and normalisation of vectors."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from plugrad.graph.tensor import Tensor
 from plugrad.registry import ops
 
 __all__ = [
-    "embedding",
+    "bilinear",
     "linear",
     "normalize",
     "one_hot",
@@ -18,9 +18,36 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     return ops.linear(input, weight, bias)
 
 
-def embedding(input: Tensor, weight: Tensor) -> Tensor:
-    """The rows of `weight` at the integers `input`."""
-    return weight[input]
+def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """``y[k] = input1 @ weight[k] @ input2 + bias[k]``.
+
+    Parameters
+    ----------
+    input1 : (..., in1)
+    input2 : (..., in2)
+        With the same leading dimensions.
+    weight : (out, in1, in2)
+    bias : (out), optional
+
+    Raises
+    ------
+    RuntimeError
+        Shapes do not fit together.
+    """
+    out, *sizes = weight.shape if weight.ndim == 3 else (0,)
+    if [*input1.shape[-1:], *input2.shape[-1:]] != sizes or input1.shape[:-1] != input2.shape[:-1]:
+        raise RuntimeError(
+            "bilinear: expected input1 (..., in1), input2 (..., in2) and weight (out, in1, in2), got "
+            f"{input1.shape}, {input2.shape} and {weight.shape}"
+        )
+    if bias is not None and bias.shape != (out,):
+        raise RuntimeError(f"bilinear: bias must have shape {(out,)}, got {bias.shape}")
+    in1, in2 = sizes
+    # All matrices side by side: one product for the first input, and one vector product each for the second.
+    flat = ops.reshape(ops.transpose(weight, dim0=0, dim1=1), (in1, out * in2))
+    half = ops.reshape(ops.matmul(input1, flat), (*input1.shape[:-1], out, in2))
+    result = ops.squeeze(ops.matmul(half, ops.unsqueeze(input2, dim=-1)), dim=-1)
+    return result if bias is None else result + bias
 
 
 def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:

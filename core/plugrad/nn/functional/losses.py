@@ -12,9 +12,15 @@ __all__ = [
     "binary_cross_entropy",
     "binary_cross_entropy_with_logits",
     "cross_entropy",
+    "ctc_loss",
+    "gaussian_nll_loss",
+    "huber_loss",
+    "kl_div",
     "l1_loss",
     "mse_loss",
     "nll_loss",
+    "poisson_nll_loss",
+    "smooth_l1_loss",
 ]
 
 
@@ -58,6 +64,94 @@ def _error(
     if reduction == "mean":
         return ops.sum(each) / ops.sum(weight)
     return each if reduction == "none" else ops.sum(each)
+
+
+def smooth_l1_loss(
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    beta: float = 1.0,
+) -> Tensor:
+    """The absolute error, smoothed where it is below `beta` by a parabola."""
+    reduction = reduction_of(size_average, reduce, reduction)
+    return ops.smooth_l1_loss(input, target, reduction, beta)
+
+
+def huber_loss(
+    input: Tensor,
+    target: Tensor,
+    reduction: str = "mean",
+    delta: float = 1.0,
+    weight: Tensor | None = None,
+) -> Tensor:
+    """Half the squared error, from `delta` on continued by its tangent, times `weight` if given.
+
+    The mean is over all elements, whatever their weights.
+    """
+    if weight is None:
+        return ops.huber_loss(input, target, reduction=reduction, delta=delta)
+    each = ops.huber_loss(input, target, reduction="none", delta=delta)
+    if weight.shape != input.shape:
+        raise ValueError(
+            f"huber_loss: weight must have the shape {input.shape} of input, got {weight.shape}"
+        )
+    return _reduced(each * weight, reduction)
+
+
+def _reduced(each: Tensor, reduction: str) -> Tensor:
+    """Losses, reduced; a mean is that of all elements."""
+    if reduction == "mean":
+        return ops.mean(each)
+    if reduction == "sum":
+        return ops.sum(each)
+    if reduction == "none":
+        return each
+    raise ValueError(f"reduction must be 'mean', 'sum' or 'none', got {reduction!r}")
+
+
+def kl_div(
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    log_target: bool = False,
+) -> Tensor:
+    """The Kullback-Leibler divergence of log probabilities `input` from the probabilities `target`.
+
+    ``reduction="batchmean"`` is the divergence as it is defined; "mean" divides by the number of elements.
+    """
+    reduction = reduction_of(size_average, reduce, reduction)
+    return ops.kl_div(input, target, reduction, log_target)
+
+
+def poisson_nll_loss(
+    input: Tensor,
+    target: Tensor,
+    log_input: bool = True,
+    full: bool = False,
+    size_average: bool | None = None,
+    eps: float = 1e-8,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """Minus the log likelihood of counts with Poisson distributions of mean ``exp(input)``, or `input` itself."""
+    reduction = reduction_of(size_average, reduce, reduction)
+    return ops.poisson_nll_loss(input, target, log_input, full, eps, reduction)
+
+
+def gaussian_nll_loss(
+    input: Tensor,
+    target: Tensor,
+    var: Tensor | float,
+    full: bool = False,
+    eps: float = 1e-6,
+    reduction: str = "mean",
+) -> Tensor:
+    """Minus the log likelihood of `target` with normal distributions of mean `input` and variance `var`."""
+    return ops.gaussian_nll_loss(input, target, var, full, eps, reduction)
 
 
 def cross_entropy(
@@ -130,4 +224,22 @@ def binary_cross_entropy_with_logits(
         weight,
         reduction=reduction_of(size_average, reduce, reduction),
         pos_weight=pos_weight,
+    )
+
+
+def ctc_loss(
+    log_probs: Tensor,
+    targets: Tensor,
+    input_lengths: Tensor,
+    target_lengths: Tensor,
+    blank: int = 0,
+    reduction: str = "mean",
+    zero_infinity: bool = False,
+) -> Tensor:
+    """Minus the log probability of labels whose alignment with a sequence is not known.
+
+    See `plugrad.ops.ctc_loss`.
+    """
+    return ops.ctc_loss(
+        log_probs, targets, input_lengths, target_lengths, blank, reduction, zero_infinity
     )

@@ -1,4 +1,7 @@
-"""Passes over NumPy arrays; what they mean is told by `Kernels`."""
+"""Passes over NumPy arrays; what they mean is told by `Kernels`.
+
+An update of 16-bit arrays is computed in float32 and rounded once, as on CUDA.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,8 @@ import math
 from collections.abc import Iterator, Sequence
 
 import numpy as np
+
+from plugrad.backends.dtypes import wide
 
 __all__ = ["adam", "clamp", "multiply", "norms", "sgd", "unscale", "zeros_like"]
 
@@ -35,8 +40,8 @@ def adam(
     maximize: bool,
 ) -> None:
     beta1, beta2 = betas
-    arrays = (p, grad, mean, square) if greatest is None else (p, grad, mean, square, greatest)
-    for p, g, mean, square, *greatest_so_far in blocks(*arrays):
+    arrays = (p, mean, square) if greatest is None else (p, mean, square, greatest)
+    for g, p, mean, square, *greatest_so_far in pieces(grad, *arrays):
         if maximize:
             g = -g
         if shrink != 1.0:
@@ -72,8 +77,8 @@ def sgd(
     nesterov: bool,
     maximize: bool,
 ) -> None:
-    arrays = (p, grad) if buffer is None else (p, grad, buffer)
-    for p, g, *buffers in blocks(*arrays):
+    arrays = (p,) if buffer is None else (p, buffer)
+    for g, p, *buffers in pieces(grad, *arrays):
         if maximize:
             g = -g
         if decay:
@@ -83,6 +88,16 @@ def sgd(
             buffer += g if fresh == 1.0 else fresh * g
             g = g + momentum * buffer if nesterov else buffer
         p -= rate * g
+
+
+def pieces(grad: np.ndarray, *written: np.ndarray) -> Iterator[list[np.ndarray]]:
+    """`blocks`; those of 16-bit arrays come as float32, and what was written to them is rounded back."""
+    for block in blocks(grad, *written):
+        work = [a.astype(wide(a.dtype), copy=False) for a in block]
+        yield work
+        for array, used in zip(block[1:], work[1:]):
+            if used is not array:
+                array[...] = used
 
 
 def blocks(*arrays: np.ndarray) -> Iterator[list[np.ndarray]]:

@@ -1,0 +1,1 @@
+# Everything in it is called from Cython; there is nothing to import from Python.

@@ -1,0 +1,89 @@
+"""Triangular systems and LU factors of NumPy arrays: small blocks by loops in C, everything else by products."""
+
+import math
+
+import numpy as np
+
+from plugrad.backends import dtypes
+from plugrad_ops.linalg import cpu
+
+BLOCK = 48
+
+
+def wide(array):
+    """`array` in the dtype in which it is factored: float32 for 16-bit floats."""
+    return array.astype(dtypes.wide(array.dtype), copy=False)
+
+
+def stacked(array, shape=None):
+    """A copy in C order as one stack of matrices, its leading dimensions broadcast to `shape`."""
+    if shape is not None:
+        array = np.broadcast_to(array, (*shape, *array.shape[-2:]))
+    return np.array(array.reshape(math.prod(array.shape[:-2]), *array.shape[-2:]), order="C")
+
+
+def solve_triangular(matrix, right, upper, unit):
+    """x of ``matrix @ x = right``; leading dimensions broadcast."""
+    batch = np.broadcast_shapes(matrix.shape[:-2], right.shape[:-2])
+    x = stacked(right, batch)
+    if x.size:
+        matrix = np.broadcast_to(matrix, (*batch, *matrix.shape[-2:]))
+        _substitute(matrix.reshape(math.prod(batch), *matrix.shape[-2:]), x, upper, unit)
+    return x.reshape(*batch, *right.shape[-2:])
+
+
+def _substitute(matrix, x, upper, unit):
+    """Solve in place: one half of the unknowns, what they contribute to the others, the other half."""
+    n = matrix.shape[-1]
+    if n <= BLOCK:
+        rows = np.ascontiguousarray(x)
+        cpu.substitute(matrix, rows, upper, unit)
+        if rows is not x:
+            x[...] = rows
+        return
+    middle = n // 2
+    low, high = slice(0, middle), slice(middle, n)
+    first, second = (high, low) if upper else (low, high)
+    _substitute(matrix[:, first, first], x[:, first], upper, unit)
+    x[:, second] -= np.matmul(matrix[:, second, first], x[:, first])
+    _substitute(matrix[:, second, second], x[:, second], upper, unit)
+
+
+def lu_factor(array):
+    """L below the diagonal and U above it, the exchanges of rows (from 0) and which pivot, from 1, is zero (0: none)."""
+    batch, (m, n) = array.shape[:-2], array.shape[-2:]
+    factors = stacked(array)
+    count = len(factors)
+    pivots = np.zeros((count, min(m, n)), np.int32)
+    info = np.zeros(count, np.int32)
+    for start in range(0, min(m, n), BLOCK):
+        _panel(factors, pivots, info, start, min(start + BLOCK, min(m, n)))
+    return factors.reshape(array.shape), pivots.reshape(*batch, min(m, n)), info.reshape(batch)
+
+
+def _panel(factors, pivots, info, start, end):
+    """Eliminate the columns from `start` to `end`, and bring those behind up to date."""
+    own = np.ascontiguousarray(factors[:, start:, start:end])
+    exchanged = np.zeros((len(own), end - start), np.int32)
+    found = np.zeros_like(info)
+    cpu.eliminate(own, exchanged, found)
+    np.copyto(info, start + found, where=(found > 0) & (info == 0))
+    pivots[:, start:end] = exchanged + start
+    if start or end < factors.shape[-1]:
+        for matrix, rows in zip(factors, pivots[:, start:end]):
+            order = permutation(rows, matrix.shape[0], start)
+            matrix[start:] = matrix[order[start:]]
+    factors[:, start:, start:end] = own
+    if end < factors.shape[-1]:
+        behind = np.ascontiguousarray(factors[:, start:end, end:])
+        cpu.substitute(own[:, : end - start], behind, False, True)
+        factors[:, start:end, end:] = behind
+        factors[:, end:, end:] -= np.matmul(own[:, end - start :], behind)
+
+
+def permutation(pivots, rows, start=0):
+    """Where each row comes from once row ``start + i`` was exchanged with row ``pivots[i]``, in turn."""
+    order = np.arange(rows)
+    for i, other in enumerate(pivots, start):
+        order[[i, other]] = order[[other, i]]
+    return order

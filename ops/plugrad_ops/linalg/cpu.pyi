@@ -1,0 +1,10 @@
+from typing import Any
+
+import numpy as np
+
+def substitute(
+    matrix: np.ndarray[Any, Any], right: np.ndarray[Any, Any], upper: bool, unit: bool
+) -> None: ...
+def eliminate(
+    matrix: np.ndarray[Any, Any], pivots: np.ndarray[Any, Any], info: np.ndarray[Any, Any]
+) -> None: ...

@@ -1,0 +1,217 @@
+"""Normalisation: values against float64 formulas, large means, running statistics, sizes without elements, errors."""
+
+import numpy as np
+import pytest
+
+import plugrad
+import plugrad.nn.functional as F
+from plugrad import Tensor, ops
+
+RNG = np.random.default_rng(0)
+
+
+def normalized(x, axes, eps=1e-5):
+    x = x.astype(np.float64)
+    return (x - x.mean(axes, keepdims=True)) / np.sqrt(x.var(axes, keepdims=True) + eps)
+
+
+def gradients(function, *arrays):
+    """The gradients of the weighted sum of a result, and those of the same rule when it is recorded."""
+    leaves = [Tensor(x, requires_grad=True) for x in arrays]
+    out = function(*leaves)
+    seed = Tensor(np.random.default_rng(1).standard_normal(out.shape).astype(out.dtype))
+    fused = plugrad.autograd.grad(out, leaves, seed, retain_graph=True)
+    recorded = plugrad.autograd.grad(out, leaves, seed, create_graph=True)
+    return [g.array for g in fused], [g.array for g in recorded]
+
+
+# ---- values ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", [(3, 4), (2, 40), (5, 1030), (2, 3, 33)])
+def test_layer_norm(shape):
+    x, weight, bias = RNG.standard_normal(shape), *RNG.standard_normal((2, shape[-1]))
+    out = F.layer_norm(Tensor(x), shape[-1:], Tensor(weight), Tensor(bias))
+    np.testing.assert_allclose(out.array, normalized(x, -1) * weight + bias, rtol=1e-12, atol=1e-12)
+    out = F.layer_norm(Tensor(x), shape[1:])
+    axes = tuple(range(1, x.ndim))
+    np.testing.assert_allclose(out.array, normalized(x, axes), rtol=1e-12, atol=1e-12)
+
+
+def test_rms_norm_has_the_spacing_of_its_dtype_as_eps():
+    x = RNG.standard_normal((3, 5)) * 1e-4
+    out = F.rms_norm(Tensor(x.astype(np.float32)), (5,)).array
+    wanted = x / np.sqrt(np.mean(x * x, -1, keepdims=True) + np.finfo(np.float32).eps)
+    np.testing.assert_allclose(out, wanted, rtol=1e-5)
+    weighted = F.rms_norm(Tensor(x), (5,), Tensor(np.arange(5.0)), eps=1e-8).array
+    wanted = np.arange(5.0) * x / np.sqrt(np.mean(x * x, -1, keepdims=True) + 1e-8)
+    np.testing.assert_allclose(weighted, wanted, rtol=1e-12)
+
+
+@pytest.mark.parametrize("tail", [(), (3,), (5, 7)])
+def test_group_norm(tail):
+    x, weight, bias = RNG.standard_normal((2, 6, *tail)), *RNG.standard_normal((2, 6))
+    shape = (1, 6, *(1 for _ in tail))
+    out = F.group_norm(Tensor(x), 3, Tensor(weight), Tensor(bias))
+    wanted = normalized(x.reshape(2, 3, -1), 2).reshape(x.shape)
+    wanted = wanted * weight.reshape(shape) + bias.reshape(shape)
+    np.testing.assert_allclose(out.array, wanted, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("tail", [(), (1,), (3,), (5, 7)])
+def test_batch_norm_in_training(tail):
+    x, weight, bias = RNG.standard_normal((4, 3, *tail)), *RNG.standard_normal((2, 3))
+    shape = (1, 3, *(1 for _ in tail))
+    mean, var = Tensor(np.zeros(3)), Tensor(np.ones(3))
+    out = F.batch_norm(
+        Tensor(x), mean, var, Tensor(weight), Tensor(bias), training=True, momentum=0.25
+    )
+    axes = (0, *range(2, x.ndim))
+    wanted = normalized(x, axes) * weight.reshape(shape) + bias.reshape(shape)
+    np.testing.assert_allclose(out.array, wanted, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(mean.array, 0.25 * x.mean(axes), rtol=1e-12)
+    np.testing.assert_allclose(var.array, 0.75 + 0.25 * x.var(axes, ddof=1), rtol=1e-12)
+
+
+def test_batch_norm_in_evaluation_uses_what_is_given():
+    x, mean, var = RNG.standard_normal((4, 3, 2)), RNG.standard_normal(3), np.array([1.0, 2, 3])
+    running = Tensor(mean.copy()), Tensor(var.copy())
+    out = F.batch_norm(Tensor(x), *running)
+    wanted = (x - mean[:, None]) / np.sqrt(var[:, None] + 1e-5)
+    np.testing.assert_allclose(out.array, wanted, rtol=1e-12)
+    np.testing.assert_array_equal(running[0].array, mean)
+    np.testing.assert_array_equal(running[1].array, var)
+
+
+def test_instance_norm_and_its_running_statistics():
+    x = RNG.standard_normal((2, 3, 5))
+    mean, var = Tensor(np.zeros(3)), Tensor(np.ones(3))
+    out = F.instance_norm(Tensor(x), mean, var, momentum=0.5)
+    np.testing.assert_allclose(out.array, normalized(x, 2), rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(mean.array, 0.5 * x.mean((0, 2)), rtol=1e-12)
+    np.testing.assert_allclose(var.array, 0.5 + 0.5 * x.var(2, ddof=1).mean(0), rtol=1e-12)
+    used = F.instance_norm(Tensor(x), mean, var, use_input_stats=False).array
+    wanted = (x - mean.array[:, None]) / np.sqrt(var.array[:, None] + 1e-5)
+    np.testing.assert_allclose(used, wanted, rtol=1e-12)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 9])
+def test_local_response_norm(size):
+    x = RNG.standard_normal((2, 4, 3))
+    square = np.pad(x * x, ((0, 0), (size // 2, (size - 1) // 2), (0, 0)))
+    total = sum(square[:, i : i + 4] for i in range(size))
+    wanted = x / (2.0 + 0.5 / size * total) ** 0.75
+    out = F.local_response_norm(Tensor(x), size, alpha=0.5, k=2.0)
+    np.testing.assert_allclose(out.array, wanted, rtol=1e-12)
+
+
+# ---- accuracy ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("mean", "first"), [(0.0, 0.0), (1e4, 0.0), (0.0, 100.0), (1e5, -30.0)])
+def test_neither_a_large_mean_nor_a_far_first_element_costs_digits(mean, first):
+    x = RNG.standard_normal((3, 5000)) + mean
+    x[:, 0] += first
+    x = x.astype(np.float32)
+    wanted = normalized(x, 1)
+    for out in (
+        F.layer_norm(Tensor(x), (5000,)),
+        F.group_norm(Tensor(x.reshape(3, 5, 1000)), 1),
+        F.instance_norm(Tensor(x[None])),
+        F.batch_norm(Tensor(x[None]), None, None, training=True),
+        ops.transpose(F.batch_norm(Tensor(x.T), None, None, training=True), dim0=0, dim1=1),
+    ):
+        assert out.dtype == np.float32
+        # What is far may itself be large, so that its own rounding counts.
+        np.testing.assert_allclose(out.array.reshape(x.shape), wanted, rtol=3e-6, atol=3e-6)
+
+
+def test_half_precision_is_rounded_once():
+    x = RNG.standard_normal((3, 600)).astype(np.float16)
+    out = F.layer_norm(Tensor(x), (600,))
+    assert out.dtype == np.float16
+    np.testing.assert_allclose(out.array, normalized(x, 1), rtol=1e-3, atol=1e-4)
+
+
+def test_a_constant_row_becomes_zero():
+    x = Tensor(np.full((2, 5), 7.0), requires_grad=True)
+    out = F.layer_norm(x, (5,))
+    assert not out.array.any()
+    out.backward(Tensor(RNG.standard_normal((2, 5))))
+    assert np.isfinite(x.grad.array).all()
+
+
+# ---- gradients ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(
+    ("function", "shape", "channels"),
+    [
+        (lambda x, w, b: F.layer_norm(x, (40,), w, b), (70, 40), 40),
+        (lambda x, w, b: F.group_norm(x, 2, w, b), (20, 6, 50), 6),
+        (lambda x, w, b: F.group_norm(x, 2, w, b), (40, 6), 6),
+        (lambda x, w, b: F.instance_norm(x, None, None, w, b), (3, 4, 2000), 4),
+        (lambda x, w, b: F.batch_norm(x, None, None, w, b, True), (50, 6), 6),
+        (lambda x, w, b: F.batch_norm(x, None, None, w, b, True), (5, 6, 70), 6),
+    ],
+)
+def test_fused_gradients_are_the_rules(function, shape, channels, dtype):
+    arrays = [RNG.standard_normal(s).astype(dtype) for s in (shape, channels, channels)]
+    fused, recorded = gradients(function, *arrays)
+    tolerance = 1e-10 if dtype == np.float64 else 2e-4
+    for found, wanted in zip(fused, recorded):
+        np.testing.assert_allclose(found, wanted, rtol=tolerance, atol=tolerance)
+
+
+def test_strided_inputs_and_gradients():
+    x, weight = RNG.standard_normal((6, 10)), RNG.standard_normal(6)
+    turned = ops.transpose(Tensor(x), dim0=0, dim1=1).detach().requires_grad_()
+    straight = Tensor(x.T.copy(), requires_grad=True)
+    seed = RNG.standard_normal((6, 10)).T
+    for leaf in (turned, straight):
+        F.layer_norm(leaf, (6,), Tensor(weight[::-1])).backward(Tensor(seed))
+    np.testing.assert_allclose(turned.grad.array, straight.grad.array, rtol=1e-13, atol=1e-15)
+
+
+def test_no_elements():
+    weight, bias = (Tensor(np.ones(3), requires_grad=True) for _ in range(2))
+    x = Tensor(np.zeros((0, 3)), requires_grad=True)
+    F.layer_norm(x, (3,), weight, bias).sum().backward()
+    assert x.grad.shape == (0, 3)
+    assert weight.grad.tolist() == bias.grad.tolist() == [0, 0, 0]
+    assert F.layer_norm(Tensor(np.zeros((2, 0))), (0,)).shape == (2, 0)
+    running = Tensor(np.ones(3))
+    out = F.batch_norm(x, running, running, weight, training=True)
+    assert out.shape == (0, 3)
+    assert running.tolist() == [1, 1, 1]
+    assert F.group_norm(Tensor(np.zeros((2, 4, 0))), 2).shape == (2, 4, 0)
+
+
+def test_inf_and_nan_stay_in_their_row():
+    x = np.array([[1.0, 2, 3], [np.inf, 1, 2], [np.nan, 1, 2]])
+    out = F.layer_norm(Tensor(x), (3,)).array
+    assert np.isfinite(out[0]).all()
+    assert np.isnan(out[1:]).all()
+
+
+# ---- errors ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "words"),
+    [
+        (lambda x: F.batch_norm(x((1, 3)), None, None, training=True), ValueError, "more than 1 value per channel"),
+        (lambda x: F.instance_norm(x((2, 3, 1))), ValueError, "more than 1 spatial element"),
+        (lambda x: F.group_norm(x((1, 3)), 3), ValueError, "more than 1 value per channel"),
+        (lambda x: F.group_norm(x((2, 3)), 2), RuntimeError, "must divide the 3 channels"),
+        (lambda x: F.batch_norm(x((2, 3)), None, None), RuntimeError, "running_mean and running_var are needed"),
+        (lambda x: F.batch_norm(x((2, 3)), x(2), x(3)), RuntimeError, r"running_mean must have shape \(3,\)"),
+        (lambda x: F.layer_norm(x((2, 3)), (2,)), RuntimeError, "must be the last dimensions of input"),
+        (lambda x: F.layer_norm(x((2, 3)), (3,), x(2)), RuntimeError, "weight must have the shape"),
+        (lambda x: F.local_response_norm(x((2, 3)), 2), ValueError, "3 dimensions"),
+    ],
+)  # fmt: skip
+def test_errors(call, error, words):
+    with pytest.raises(error, match=words):
+        call(lambda shape: Tensor(np.ones(shape)))
