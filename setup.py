@@ -35,9 +35,17 @@ HERE = Path(__file__).resolve().parent
 # call such as sqrt() becomes one instruction and the loop around it vectorises.
 COMPILE = ["-O3", "-g0", "-fvisibility=hidden"]
 COMPILE_KERNELS = ["-fno-math-errno", "-ffp-contract=off"]
-KERNELS_OF_CORE = ("plugrad.backends.philox",)
+KERNELS_OF_CORE = ("plugrad.backends.philox", "plugrad.backends.sums")
 
 DIRECTIVES = {"language_level": 3, "embedsignature": True, "embedsignature.format": "python"}
+# Division as in C. As in Python, a zero divisor would raise in the middle of a loop without the GIL, which cannot
+# pass it on: the loop would end there and leave the rest of its result unwritten.
+DIRECTIVES_OF_KERNELS = {**DIRECTIVES, "cdivision": True}
+
+
+def is_kernel(extension):
+    """Whether an extension is one of loops over numbers."""
+    return extension.sources[0].startswith("ops/") or extension.name in KERNELS_OF_CORE
 
 
 def extensions():
@@ -72,18 +80,24 @@ class BuildExtensions(build_ext):
             from Cython.Build import cythonize
 
             os.chdir(HERE)
-            translated = cythonize(
-                [Extension(e.name, list(e.sources)) for e in self.extensions],
-                include_path=list(ROOTS),
-                build_dir="build/cython",
-                compiler_directives=DIRECTIVES,
-                nthreads=2 if sys.platform == "linux" else 0,
-                force=bool(self.force),
-                quiet=True,
-            )
-            done = {e.name: e for e in translated}
+            done = {}
+            for kernels, directives in ((False, DIRECTIVES), (True, DIRECTIVES_OF_KERNELS)):
+                translated = cythonize(
+                    [
+                        Extension(e.name, list(e.sources))
+                        for e in self.extensions
+                        if is_kernel(e) == kernels
+                    ],
+                    include_path=list(ROOTS),
+                    build_dir="build/cython",
+                    compiler_directives=directives,
+                    nthreads=2 if sys.platform == "linux" else 0,
+                    force=bool(self.force),
+                    quiet=True,
+                )
+                done |= {e.name: e for e in translated}
             for e in self.extensions:
-                e.kernels = e.sources[0].startswith("ops/") or e.name in KERNELS_OF_CORE
+                e.kernels = is_kernel(e)
                 e.depends = [*done[e.name].depends, *e.sources]
                 e.sources = done[e.name].sources
                 e.include_dirs = [numpy.get_include(), *done[e.name].include_dirs]

@@ -9,6 +9,7 @@ after every run.
 
 import argparse
 import importlib
+import math
 import re
 from pathlib import Path
 
@@ -134,10 +135,20 @@ def recorded(page):
     return found
 
 
-def time_class(seconds):
-    """``≤ 5``: milliseconds, rounded up to one of few classes."""
+def time_class(seconds, before=""):
+    """``≤ 5``: milliseconds, rounded up to one of few classes; the class of `before` where that is as good as right."""
     milliseconds = 1e3 * seconds
-    return next((f"≤ {limit}" for limit in CLASSES if milliseconds <= limit), f"> {CLASSES[-1]}")
+    classes = [f"≤ {limit}" for limit in CLASSES] + [f"> {CLASSES[-1]}"]
+    if before in classes:
+        low, high = [
+            (0, *CLASSES)[classes.index(before)],
+            (*CLASSES, math.inf)[classes.index(before)],
+        ]
+        if low / 1.5 < milliseconds <= high * 1.5:
+            return before
+    return next(
+        (name for name, limit in zip(classes, CLASSES) if milliseconds <= limit), classes[-1]
+    )
 
 
 def measured(device, before):
@@ -148,7 +159,7 @@ def measured(device, before):
         check, emulated, hardware = found.get(name, UNKNOWN)
         if device == "cpu":
             reports = [contract.check(operator) for _ in range(3)]
-            check = time_class(min(report.seconds for report in reports))
+            check = time_class(min(report.seconds for report in reports), check)
         elif device == "cuda-emulated":
             emulated = result(operator, device)
         else:

@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 import textwrap
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,18 @@ def test_the_operator_with_a_launcher(cuda, tmp_path):
     done = run(textwrap.dedent(script), tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout == "[5.0, 25.0]\n"
+
+
+def test_the_wheel_of_that_operator_holds_its_kernel(tmp_path, monkeypatch):
+    for mark, text in BLOCKS:
+        if mark.startswith("file: "):
+            path = tmp_path / mark.removeprefix("file: ")
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    name = importlib.import_module("setuptools.build_meta").build_wheel(str(tmp_path))
+    with zipfile.ZipFile(tmp_path / name) as wheel:
+        assert {"energy/ops.py", "energy/cuda.py", "energy/cuda.cu"} <= set(wheel.namelist())
 
 
 def test_the_table_of_results_is_what_the_script_prints(monkeypatch):

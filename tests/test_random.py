@@ -234,3 +234,11 @@ def test_normal():
 def test_what_is_no_generator_is_refused():
     with pytest.raises(TypeError, match="standard::uniform_.*plugrad.Generator.*RandomState"):
         plugrad.rand(3, generator=np.random.RandomState(0))
+
+
+@pytest.mark.parametrize("std", [[1.0, -1.0], [1.0, float("nan")]])
+def test_normal_refuses_a_negative_standard_deviation_in_a_tensor(std):
+    with pytest.raises(RuntimeError, match="std must be >= 0"):
+        plugrad.normal(0.0, plugrad.tensor(std))
+    with pytest.raises(RuntimeError, match="std must be >= 0"):
+        plugrad.normal(plugrad.zeros(2), plugrad.tensor(std))

@@ -1,7 +1,7 @@
 """The README's code runs and prints what the README shows.
 
 A block of code says what it is in the comment before it: `cell` runs as a notebook cell, `file: NAME` is
-written, `console` runs line by line, `gpu cell` runs where the emulated device is. `.ci/run` runs the
+written, `console` runs line by line, `contract cell` as `cell`, `gpu cell` runs where the emulated device is. `.ci/run` runs the
 blocks marked `command` as they stand, and what the block marked `benchmarks` shows, on a few benchmarks.
 """
 
@@ -15,10 +15,25 @@ from pathlib import Path
 
 import pytest
 
+import plugrad
+
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text()
 BLOCK = re.compile(r"^(?:<!-- ([^\n]+) -->\n)?```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-MARKS = ("cell", "gpu cell", "file", "console", "command", "benchmarks", "output", "gpu output")
+CELLS = ("cell", "gpu cell", "contract cell")
+MARKS = (
+    *CELLS,
+    "file",
+    "console",
+    "command",
+    "benchmarks",
+    "output",
+    "gpu output",
+    "contract output",
+)
+
+
+OURS = ["soft", "ste"] if find_spec("plugrad_ste") else ["soft"]
 
 
 def blocks(mark):
@@ -42,6 +57,11 @@ def without_numbers(text):
     return re.sub(r"\d+(\.\d+)?(e[+-]?\d+)?", "N", text)
 
 
+def without_others(text):
+    """The list of plugins without those that the test leaves out."""
+    return re.sub(r"^\S+ .* blocked .*\n|^\n\S+ is blocked: .*\n", "", text, flags=re.MULTILINE)
+
+
 @pytest.fixture
 def environment(tmp_path):
     """Variables under which the README's commands run offline and install into a folder of the test."""
@@ -52,6 +72,7 @@ def environment(tmp_path):
         "PYTHONPATH": os.pathsep.join([str(site), os.environ.get("PYTHONPATH", "")]).rstrip(
             os.pathsep
         ),
+        "PLUGRAD_PLUGINS": ",".join(OURS),  # whatever else is installed here
         "PLUGRAD_CERTIFICATES": str(tmp_path / "certificates"),
         "PIP_TARGET": str(site),
         "PIP_UPGRADE": "1",
@@ -74,6 +95,10 @@ def test_notebook_cell(tmp_path, environment):
 
 def test_notebook_cell_on_the_emulated_device(cuda, tmp_path, environment):
     assert_cell_prints("gpu cell", "gpu output", tmp_path, environment)
+
+
+def test_contract_cell(tmp_path, environment):
+    assert_cell_prints("contract cell", "contract output", tmp_path, environment)
 
 
 def assert_cell_prints(cell, output, tmp_path, environment):
@@ -111,10 +136,11 @@ def test_package_is_installed_listed_checked_used_and_refused(tmp_path, environm
         wrong = wrong or command.startswith("sed")
         refused = wrong and not command.startswith(("sed", "pip"))
         assert (done.returncode != 0) == refused, f"{command}: {done.returncode}\n{done.stdout}"
-        if find_spec("plugrad_ste") is None:
+        if "ste" not in OURS:
             expected = re.sub("^ste .*\n", "", expected, flags=re.MULTILINE)
         if not command.startswith("pip"):
-            assert_prints(without_numbers(expected), without_numbers(done.stdout), command)
+            printed = without_others(done.stdout)
+            assert_prints(without_numbers(expected), without_numbers(printed), command)
     assert wrong
 
 
@@ -122,6 +148,11 @@ def test_the_package_is_as_small_as_promised():
     lines = {name: [s for s in text.splitlines() if s] for name, text in blocks("file")}
     assert len(lines["plugrad-soft/plugrad_soft.py"]) <= 15
     assert len(lines["plugrad-soft/pyproject.toml"]) <= 10
+
+
+def test_the_number_of_operators_is_about_what_it_says():
+    told = int(re.search(r"plugrad_ops +loaded +(\d+)", README)[1])
+    assert told == pytest.approx(len(plugrad.registry.operators("standard::*")), rel=0.1)
 
 
 def test_commands_are_one_line_each():

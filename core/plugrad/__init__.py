@@ -37,7 +37,7 @@ from plugrad.backends.creation import (
     zeros_like,
 )
 from plugrad.backends.sequences import arange, eye, linspace, logspace, tril_indices, triu_indices
-from plugrad.functions import broadcast_shapes, numel, where
+from plugrad.functions import broadcast_shapes, is_complex, is_floating_point, numel, where
 from plugrad.graph.grad_mode import (
     enable_grad,
     inference_mode,
@@ -92,10 +92,21 @@ def __getattr__(name: str) -> Any:
         return globals()[name]
     found = registry.standard(name)
     if found is None:
-        raise AttributeError(f"plugrad has no attribute and no standard operator named {name!r}")
+        raise AttributeError(
+            f"plugrad has no attribute and no standard operator named {name!r}{_hint(name)}"
+        )
     _resolved.add(name)
     globals()[name] = found
     return found
+
+
+def _hint(name: str) -> str:
+    """What to write in place of a name that is not there."""
+    from plugrad.registry.elsewhere import MODULE, instead
+
+    if name.endswith("_") and registry.standard(name[:-1]) is not None:
+        return f": what writes in place is a method, x.{name}(...)"
+    return instead(name, MODULE, [*dir(registry.ops), *__all__, *_LAZY_MODULES, *_LAZY_NAMES])
 
 
 def _forget(names: Iterable[str]) -> None:
@@ -168,6 +179,8 @@ __all__ = [
     "hookimpl",
     "inference_mode",
     "interop",
+    "is_complex",
+    "is_floating_point",
     "is_grad_enabled",
     "is_inference_mode_enabled",
     "is_tensor",

@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from plugrad.backends.dtypes import kind
 from plugrad.graph import roles
 from plugrad.graph.tensor import Tensor
 from plugrad.registry import ops
 
-__all__ = ["broadcast_shapes", "numel", "where"]
+__all__ = ["broadcast_shapes", "is_complex", "is_floating_point", "numel", "where"]
 
 
 def where(condition: Any, input: Any = None, other: Any = None) -> Any:
@@ -46,6 +47,16 @@ def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:
         raise RuntimeError(
             f"broadcast_shapes(): {' and '.join(map(str, given))} do not broadcast"
         ) from None
+
+
+def is_complex(input: Tensor) -> bool:
+    """Whether the dtype is a complex one."""
+    return input.dtype.kind == "c"
+
+
+def is_floating_point(input: Tensor) -> bool:
+    """Whether the dtype is a floating one; complex ones are not."""
+    return kind(input.dtype) == "f"
 
 
 def numel(input: Tensor) -> int:

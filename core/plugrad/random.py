@@ -254,7 +254,7 @@ def normal(
     Raises
     ------
     RuntimeError
-        A standard deviation given as a number is negative.
+        A standard deviation is negative.
     TypeError
         `size` is given and one of the two is a tensor, or it is missing and none is.
     """
@@ -272,6 +272,8 @@ def normal(
         raise RuntimeError(f"normal: std must be >= 0, got {std}")
     like = tensors[0] if len(tensors) == 1 else tensors[0] + tensors[1]
     spread = std.detach() if isinstance(std, Tensor) else std
+    if isinstance(spread, Tensor) and not bool((spread >= 0).all()):
+        raise RuntimeError(f"normal: std must be >= 0 everywhere, got {float(spread.amin())}")
     center = mean.detach() if isinstance(mean, Tensor) else mean
     return _finish(randn_like(like, generator=generator) * spread + center, requires_grad)
 

@@ -1,4 +1,7 @@
-"""Every operator's tangent is the transpose of its gradient, on the operator's own samples: ⟨v, J u⟩ = ⟨Jᵀ v, u⟩."""
+"""Every operator's tangent is the transpose of its gradient, on the operator's own samples: ⟨v, J u⟩ = ⟨Jᵀ v, u⟩.
+
+Complex numbers count as two real ones.
+"""
 
 import numpy as np
 import pytest
@@ -7,7 +10,8 @@ from plugrad import Tensor, registry
 from plugrad.autograd import forward_ad as fw
 from plugrad.autograd import grad
 from plugrad.contract.checks.declaration import check_samples
-from plugrad.contract.problem import as_list
+from plugrad.contract.numeric import reals
+from plugrad.contract.problem import as_list, weights_like
 from plugrad.contract.run import Run
 from plugrad.contract.targets import target_for
 from plugrad.registry import Operator
@@ -36,7 +40,7 @@ def finite(problem):
 def directions(problem):
     """A direction per active array."""
     rng = np.random.default_rng(7)
-    return {k: np.asarray(rng.normal(size=problem.arrays[k].shape)) for k in problem.active}
+    return {k: weights_like(rng, problem.arrays[k]) for k in problem.active}
 
 
 @pytest.mark.parametrize("op", OPERATORS, ids=lambda op: op.name.partition("::")[2])
@@ -55,11 +59,11 @@ def test_the_tangent_is_the_transpose_of_the_gradient(op):
             if tangents[i] is not None:
                 assert tangents[i].shape == seed.shape
                 assert tangents[i].dtype == seed.dtype
-                forward += np.sum(seed * tangents[i].array)
+                forward += np.sum(reals(seed) * reals(tangents[i].array))
                 size += np.sum(np.abs(seed * tangents[i].array))
         backward = 0.0
         for k, gradient in zip(problem.active, problem.gradients):
-            backward += np.sum(gradient * u[k])
+            backward += np.sum(reals(gradient) * reals(u[k]))
             size += np.sum(np.abs(gradient * u[k]))
         eps = max(np.finfo(problem.outputs[i].dtype).eps for i in problem.live)
         assert forward == pytest.approx(backward, rel=0, abs=1e4 * eps * size), problem.sample

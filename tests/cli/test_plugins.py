@@ -43,6 +43,21 @@ def test_what_a_plugin_prints_while_it_loads_does_not_spoil_the_json(workplace):
     assert "hello" in err
 
 
+def test_a_name_in_the_environment_that_no_plugin_has_is_told(workplace):
+    workplace.plugin("mine", workplace.GOOD, workplace.HOOK)
+    workplace.environment["PLUGRAD_PLUGINS"] = "mien"
+    code, out, _ = workplace.run("plugins")
+    assert code == 0
+    text = " ".join(out.split())
+    assert (
+        "PLUGRAD_PLUGINS names 'mien', but no installed plugin is called that; did you mean 'mine'?"
+        in text
+    )
+    code, out, err = workplace.run("plugins", "--json")
+    assert by_name(out)["mine"]["status"] == "blocked"
+    assert "PLUGRAD_PLUGINS names 'mien'" in err
+
+
 def test_strict_plugins_is_an_error_in_one_line(workplace):
     workplace.plugin("bad", "raise OSError('no such file')")
     workplace.environment["PLUGRAD_STRICT_PLUGINS"] = "1"

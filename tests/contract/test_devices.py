@@ -135,6 +135,42 @@ def mutant(*checks, words=""):
     return add
 
 
+@mutant("samples", words="usual cause: an index goes past an array")
+def past_the_end():
+    return unary(launched(HAND_WRITTEN.replace("if (i < n) ", "")))
+
+
+@mutant("samples", words="usual cause: threads touch the same memory in no order")
+def race():
+    return unary(
+        launched(
+            """TYPE *out, const TYPE *x, i64 n) {
+            i64 i = blockIdx.x * (i64)blockDim.x + threadIdx.x;
+            if (i >= n) return;
+            store(out[i], load(x[i]));
+            store(out[i], load(out[(i + 1) % n]));
+        }"""
+        )
+    )
+
+
+@mutant("samples", words="usual cause: the kernel's text is no CUDA C++")
+def calls_what_is_not_there():
+    return unary(launched(HAND_WRITTEN.replace("plugrad::tanh", "plugrad::tnah")))
+
+
+@mutant("samples", words="usual cause: the launch does not fit the kernel's parameters")
+def one_argument_too_many():
+    return unary(launched(HAND_WRITTEN.replace(", i64 n", "").replace("i < n", "i < 1")))
+
+
+@mutant("samples", words="usual cause: a file that the package needs was not installed")
+def file_left_out():
+    from plugrad.backends.cuda.module import Module
+
+    return unary(lambda x: Module.from_file("/not/there.cu").function("f")(1, 1, x))
+
+
 @mutant("devices", words="the sign is flipped")
 def wrong_sign():
     return unary("-tanh(x)")
@@ -424,3 +460,73 @@ def test_a_device_out_of_memory_is_no_fault_of_the_operator(monkeypatch):
     assert op.state_on("cuda") == UNVERIFIED
     failing.clear()
     np.testing.assert_allclose(op(x).cpu().numpy(), np.tanh([0.5, 1.0]))
+
+
+# -------------------------------------------------------------------------------------- large samples
+
+FIRST_BLOCK = """TYPE *out, const TYPE *x, i64 n) {
+    i64 i = blockIdx.x * (i64)blockDim.x + threadIdx.x;
+    if (i < n && i < 256) store(out[i], plugrad::tanh(load(x[i])));
+}"""
+
+
+def rows_of_two(make):
+    yield make.call(make.normal(3, 2))
+    yield make.call(make.normal(2, 2))
+    yield make.call(make.normal(1, 2))
+
+
+def doubled(source):
+    """Twice the input, declared as an operator that is not elementwise."""
+    op = plugrad.operator("mutant::doubled", cuda=launched(source))(lambda x: 2 * x)
+    op.backward(lambda grad: grad * 2)
+    op.samples(rows_of_two)
+    return op
+
+
+def test_a_kernel_that_is_right_for_one_block_only_is_refused():
+    report = contract.check(unary(launched(FIRST_BLOCK)), device="cuda")
+    assert {failure.check for failure in report.failures} == {"large"}, str(report)
+
+
+def test_a_backward_kernel_that_is_right_for_one_block_only_is_refused():
+    cut = launched(FIRST_BLOCK.replace("plugrad::tanh(load(x[i]))", "load(x[i])"))
+    multiply = ops.mul.kernel_on("cuda")
+    op = unary(TANH, lambda grad, out: cut(multiply(grad, one_minus_square(out))))
+    report = contract.check(op, device="cuda")
+    assert "large" in {failure.check for failure in report.failures}, str(report)
+    assert all(failure.check in ("large", "memory") for failure in report.failures), str(report)
+
+
+def test_what_is_not_elementwise_is_repeated_along_its_first_dimension():
+    whole = HAND_WRITTEN.replace("plugrad::tanh(load(x[i]))", "load(x[i]) * 2")
+    report = contract.check(doubled(whole), device="cuda")
+    assert report.passed, str(report)
+    report = contract.check(doubled(whole.replace("i < n", "i < n && i < 256")), device="cuda")
+    assert [failure.check for failure in report.failures] == ["large"], str(report)
+
+
+def test_what_repeating_would_break_is_not_repeated():
+    """Where a sequence that must ascend passes its middle; repeated it does not ascend."""
+
+    def on_device(x):
+        from plugrad.backends.cuda.array import from_host, to_host
+
+        host = to_host(x)
+        if np.any(np.diff(host) < 0):
+            raise ValueError("mutant::middle: x must ascend")
+        return from_host(np.asarray(middle(host)))
+
+    def middle(x):
+        return np.searchsorted(x, 0.5)
+
+    def ascending(make):
+        for n in (3, 2, 5):
+            yield make.call(np.sort(make.normal(n)))
+
+    op = plugrad.operator("mutant::middle", nondifferentiable=True, cuda=on_device)(
+        lambda x: np.asarray(middle(x))
+    )
+    op.samples(ascending)
+    report = contract.check(op, device="cuda")
+    assert report.passed, str(report)

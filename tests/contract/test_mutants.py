@@ -220,13 +220,6 @@ def gradient_wrong_by_a_percent_in_float32():
     return unary(lambda x: 2 * x, rule)
 
 
-@mutant("dtypes")
-def forward_wrong_in_float16():
-    return unary(
-        lambda x: np.exp(x) * (1.25 if x.dtype == np.float16 else 1.0), lambda grad, out: grad * out
-    )
-
-
 @mutant("dtypes", "samples", "forward")
 def float64_output_for_float32_input():
     return array_op(lambda x: x * np.float64(2.0) + np.zeros(x.shape), lambda grad: grad * 2.0)

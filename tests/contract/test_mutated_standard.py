@@ -40,6 +40,14 @@ def missing(grad):
 
 CHANGES = [scaled, scaled_in_float32, scaled_in_float16, first_element_dropped, detached, missing]
 OPERATORS = ["mul", "div", "exp", "pow", "matmul", "sum", "softmax", "cumsum", "expand", "sub"]
+# Their gradients are kernels', which get float16 as float32.
+BY_KERNEL = {"mul", "matmul", "sum", "softmax"}
+SPOILED = [
+    (name, change)
+    for name in OPERATORS
+    for change in CHANGES
+    if not (change is scaled_in_float16 and name in BY_KERNEL)
+]
 
 
 def spoiled(rule, position, change):
@@ -56,8 +64,7 @@ def spoiled(rule, position, change):
     return wrong
 
 
-@pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__)
-@pytest.mark.parametrize("name", OPERATORS)
+@pytest.mark.parametrize(("name", "change"), SPOILED, ids=[f"{n}-{c.__name__}" for n, c in SPOILED])
 def test_a_spoiled_rule_is_refused(name, change):
     op = getattr(plugrad.ops, name)
     op.resolve()

@@ -1,5 +1,6 @@
 """Reports: what they say, as text and as data."""
 
+import importlib
 import json
 
 import numpy as np
@@ -73,6 +74,43 @@ def cause(analytic, numeric):
     return likely_cause(analytic, numeric, analytic != numeric)
 
 
+def test_one_wrong_element_is_no_pattern():
+    many = np.arange(1.0, 21.0)
+    assert "1 of 20 elements" in cause(np.where(many == 7, 9.5, many), many)
+    assert "a factor" not in cause(np.where(many < 3, 1.5 * many, many), many)
+    assert "1.5 times" in cause(np.where(many < 4, 1.5 * many, many), many)
+
+
+def test_the_place_is_that_of_the_module_in_its_package(tmp_path, monkeypatch):
+    package = tmp_path / "somewhere" / "inner"
+    package.mkdir(parents=True)
+    (tmp_path / "somewhere" / "__init__.py").touch()
+    (package / "__init__.py").write_text(
+        "import plugrad\n"
+        "op = plugrad.operator('demo::placed', elementwise=True)(lambda x: 2 * x)\n"
+        "op.backward(lambda grad: 3.0 * grad)\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    report = contract.check(importlib.import_module("somewhere.inner").op)
+    assert "declared in somewhere/inner/__init__.py, line 3" in str(report)
+
+
+def test_a_function_without_samples_is_told_where_they_go():
+    class Twice(plugrad.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, grad):
+            return grad * 2
+
+    text = str(contract.check(Twice))
+    assert "contract.check(function, samples=...)" in text
+    assert "@operator.samples" not in text
+    assert contract.check(Twice, [(np.ones(3),), (np.ones((2, 2)),), (np.array(1.0),)]).passed
+
+
 def test_the_cause_is_read_off_the_numbers():
     right = np.array([[1.0, 2.0], [3.0, 4.0]])
     assert cause(-right, right) == "the sign is flipped"
@@ -82,7 +120,4 @@ def test_the_cause_is_read_off_the_numbers():
     assert "surrogate=" in cause(right, 0 * right)
     assert "domain" in cause(np.full((2, 2), np.nan), right)
     many = np.arange(1.0, 21.0)
-    assert "1 of 20 elements" in cause(np.where(many == 7, 9.5, many), many) or "times" in cause(
-        np.where(many == 7, 9.5, many), many
-    )
     assert "unsummed" in cause(many + np.sin(many), many)

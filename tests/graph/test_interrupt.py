@@ -30,9 +30,16 @@ def interrupt(*_):
 
 @pytest.fixture
 def ctrl_c_between_nodes():
-    """A hook that notes a Ctrl-C without running Python code, which would be where it is raised: the engine has to."""
+    """A hook that notes a Ctrl-C without running Python code, which would be where it is raised: the engine has to.
+
+    Nor may a garbage collection start: its callbacks and finalizers are Python code, and what is raised there is lost.
+    """
     seen = defaultdict(_thread.interrupt_main)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in a background job
+    gc.disable()
     yield seen.__getitem__
+    gc.enable()
+    signal.signal(signal.SIGINT, before)
     seen.clear()
 
 

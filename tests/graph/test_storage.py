@@ -171,6 +171,13 @@ def test_results_of_other_dtypes_stay():
     assert (values.dtype, indices.dtype) == (BFLOAT16, np.int64)
 
 
+def test_the_limits_of_the_dtype_are_no_infinities():
+    most = float(ml_dtypes.finfo(BFLOAT16).max)
+    x = brain([np.inf, -np.inf, np.nan, 1.0, -0.0])
+    assert x.nan_to_num().tolist() == [most, -most, 0, 1, 0]
+    assert x.nan_to_num(posinf=2.0, neginf=-np.inf).tolist() == [2, -np.inf, 0, 1, 0]
+
+
 def test_errors_speak_of_the_tensor():
     with pytest.raises(TypeError, match="must be integer.*bfloat16"):
         plugrad.ops.take_along_dim(plugrad.ones(2), brain([0.0]), dim=0)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import plugrad
 import plugrad.nn.functional as F
 from plugrad import Tensor
 
@@ -38,10 +39,20 @@ def test_there_is_no_row_outside(index):
         F.embedding(Tensor(np.array([0, index])), table())
 
 
-@pytest.mark.parametrize("index", [-1, 4])
+@pytest.mark.parametrize("index", [-1, -100, 4])
 def test_there_is_no_row_outside_on_a_device(cuda, index):
-    with pytest.raises(IndexError):
-        F.embedding(Tensor(np.array([0, index])).to("cuda"), Tensor(TABLE).to("cuda"))
+    given = Tensor(np.array([[0, index]])).to("cuda"), Tensor(TABLE).to("cuda")
+    for function in (F.embedding, F.embedding_bag):
+        with pytest.raises(
+            IndexError,
+            match=f"^{function.__name__}: indices must be from 0 to 3, .* got {index}$",
+        ):
+            function(*given)
+
+
+def test_short_integers_reach_all_rows_of_a_device(cuda):
+    at, rows = np.array([1, 100], np.int8), plugrad.arange(1000.0, device="cuda").reshape(500, 2)
+    assert F.embedding(Tensor(at).to("cuda"), rows).tolist() == [[2.0, 3.0], [200.0, 201.0]]
 
 
 @pytest.mark.parametrize("option", ["max_norm", "scale_grad_by_freq", "sparse"])

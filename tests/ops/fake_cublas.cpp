@@ -6,7 +6,7 @@
 namespace {
 
 enum { INVALID_VALUE = 7 };
-enum { FLOAT = 0, DOUBLE = 1, HALF = 2 };
+enum { FLOAT = 0, DOUBLE = 1, HALF = 2, BFLOAT = 14 };
 enum { FLOAT_SUMS = 68, DOUBLE_SUMS = 70, TF32_SUMS = 77 };
 
 struct Handle { int mode, streams, sums, calls; void *stream; } handle;
@@ -22,13 +22,26 @@ uint16_t to_half(float value) {
     std::memcpy(&bits, &x, 2);
     return bits;
 }
+float from_bfloat(uint16_t bits) {
+    const uint32_t all = uint32_t(bits) << 16;
+    float x;
+    std::memcpy(&x, &all, 4);
+    return x;
+}
+uint16_t to_bfloat(float value) {
+    uint32_t all;
+    std::memcpy(&all, &value, 4);
+    return uint16_t((all + 0x7fff + (all >> 16 & 1)) >> 16);
+}
 double load(const void *p, int type, long long i) {
     if (type == DOUBLE) return static_cast<const double *>(p)[i];
+    if (type == BFLOAT) return from_bfloat(static_cast<const uint16_t *>(p)[i]);
     return type == FLOAT ? static_cast<const float *>(p)[i] : from_half(static_cast<const uint16_t *>(p)[i]);
 }
 void store(void *p, int type, long long i, double value) {
     if (type == DOUBLE) static_cast<double *>(p)[i] = value;
     else if (type == FLOAT) static_cast<float *>(p)[i] = static_cast<float>(value);
+    else if (type == BFLOAT) static_cast<uint16_t *>(p)[i] = to_bfloat(static_cast<float>(value));
     else static_cast<uint16_t *>(p)[i] = to_half(static_cast<float>(value));
 }
 int at_least_one(int n) { return n > 1 ? n : 1; }

@@ -134,6 +134,40 @@ def test_a_plugins_expression(cuda):
         )
 
 
+def test_what_runs_on_the_host_sees_float32(cuda):
+    seen = []
+
+    @plugrad.operator(
+        "brain::scaled",
+        infer=lambda x, *, by: (x.shape, x.dtype),
+        cuda=plugrad.via_host,
+    )
+    def scaled(x, *, by):
+        """The input times a number."""
+        seen.append(x.dtype)
+        return x * by
+
+    @scaled.backward
+    def _(grad, by):
+        return plugrad.ops.brain.scaled(grad, by=by)
+
+    @scaled.samples
+    def _(make):
+        yield make.call(make.normal(3), by=2.0)
+        yield make.call(make.normal(2, 3), by=-0.5)
+        yield make.call(make.normal(), by=1.5)
+
+    plugrad.register(scaled)
+    x = plugrad.from_numpy(ROW).to("cuda").requires_grad_()
+    plugrad.ops.brain.scaled(x, by=3.0)
+    seen.clear()
+    out = plugrad.ops.brain.scaled(x, by=3.0)
+    out.sum().backward()
+    assert set(seen) == {np.dtype(np.float32)}
+    assert out.dtype == x.grad.dtype == BFLOAT16
+    assert out.tolist() == (plugrad.from_numpy(ROW) * 3.0).tolist()
+
+
 def test_memory_is_shared_with_other_libraries(cuda):
     x = plugrad.from_numpy(A).to("cuda")
     assert x.__cuda_array_interface__["typestr"] == "<V2"  # as PyTorch writes it

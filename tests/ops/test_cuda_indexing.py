@@ -189,6 +189,51 @@ def test_looking_at_indices_can_be_left_out(device, kernels, cuda, monkeypatch):
 
 
 @pytest.mark.parametrize(
+    "call",
+    [
+        lambda x, at: x[at],
+        lambda x, at: x.gather(0, at),
+        lambda x, at: x.__setitem__(at, 1.0),
+        lambda x, at: x.index_put((at,), plugrad.ones(1, device="cuda")),
+        lambda x, at: x.index_add(0, at, plugrad.ones(1, device="cuda")),
+    ],
+)
+def test_where_nothing_is_every_index_is_an_error_even_if_none_is_looked_at(
+    cuda, monkeypatch, call
+):
+    monkeypatch.setattr(cuda, "check_indices", False)
+    with pytest.raises(IndexError, match="index 0 is out of bounds for a dimension of size 0"):
+        call(plugrad.ones(0, device="cuda"), plugrad.tensor([0], device="cuda"))
+
+
+def test_few_writes_take_memory_of_their_size(cuda):
+    x = plugrad.zeros(300_000, device="cuda", requires_grad=True)
+    at = plugrad.tensor([5, 299_999, 5, 0, -1], device="cuda")
+    values = plugrad.tensor([1.0, 2.0, 3.0, 4.0, 5.0], device="cuda", requires_grad=True)
+    written = x * 1
+    cuda.reset_peak_memory_stats()
+    before = cuda.memory_allocated()
+    written[at] = values
+    assert cuda.max_memory_allocated() - before < 10_000
+    assert written[[0, 5, 299_999]].tolist() == [4.0, 3.0, 5.0]
+    assert written.count_nonzero().item() == 3
+    written.sum().backward()
+    assert values.grad.tolist() == [0.0, 0.0, 1.0, 1.0, 1.0]
+    assert (x.grad == 0).sum().item() == 3
+
+
+@pytest.mark.parametrize("spec", SPECS)
+def test_last_writes_by_sorting(device, kernels, monkeypatch, spec):
+    monkeypatch.setattr(kernels, "LARGE", 0)
+    monkeypatch.setattr(kernels, "SPARSE", 0)
+    indices = indices_for(spec, (2, 9))
+    x = values_of(SHAPE, "float32")
+    seen = plugrad.ops.index.function(x, *indices, spec=spec).shape
+    check(device, kernels, "index_write", x, values_of(seen, "float32", 1), *indices, spec=spec)
+    check(device, kernels, "last_writes", *indices, shape=SHAPE, spec=spec)
+
+
+@pytest.mark.parametrize(
     "index",
     [
         [0, 2],
@@ -206,6 +251,19 @@ def test_an_index_from_the_host_serves_a_tensor_on_the_device(cuda, index):
     assert x[index].cpu().tolist() == expected.tolist()
     x[index] = 7.0
     assert x[index].cpu().tolist() == np.full(expected.shape, 7.0).tolist()
+
+
+@pytest.mark.parametrize("of", [lambda x: x > 1, lambda x: plugrad.tensor([0, 2], device="cuda")])
+def test_an_index_on_the_device_does_not_serve_a_tensor_on_the_host(cuda, of):
+    x = plugrad.tensor([1.0, 2.0, 3.0])
+    index = of(x.cuda())
+    for call in (
+        lambda: x[index],
+        lambda: x.__setitem__(index, 1.0),
+        lambda: x.index_put((index,), plugrad.ones(2)),
+    ):
+        with pytest.raises(RuntimeError, match="on 'cpu'.*got one on 'cuda'"):
+            call()
 
 
 def test_a_mask_on_the_device_chooses_elements_there(cuda):

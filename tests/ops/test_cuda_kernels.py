@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import plugrad
+import plugrad.nn.functional as F
 from plugrad.contract.samples import collect
 from plugrad.registry.cuda import kernel_for
 
@@ -264,3 +265,47 @@ def test_errors_and_their_gradients(device, name, shapes):
 
 class Needs:
     input = target = True
+
+
+# ---- classes that are none ---------------------------------------------------------------------------
+
+ROW = [0.0, 0.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize("options", [{}, {"label_smoothing": 0.1}], ids=str)
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("record", [False, True])
+def test_a_class_that_is_not_looked_at_and_is_none_has_neither_loss_nor_gradient(
+    cuda, monkeypatch, record, weighted, options
+):
+    monkeypatch.setattr(cuda, "check_indices", False)
+    weight = plugrad.tensor([1.0, 2.0, 3.0, 4.0])
+    x = plugrad.ones(3, 4, device="cuda", requires_grad=True)
+    given = {**options, "reduction": "none"}
+    target = plugrad.tensor([2, 99, -4], device="cuda")
+    loss = F.cross_entropy(x, target, weight.cuda() if weighted else None, **given)
+    (found,) = plugrad.autograd.grad(loss.sum(), [x], create_graph=record)
+    alone = plugrad.ones(1, 4, requires_grad=True)
+    wanted = F.cross_entropy(alone, plugrad.tensor([2]), weight if weighted else None, **given)
+    wanted.sum().backward()
+    np.testing.assert_allclose(loss.tolist(), [*wanted.tolist(), 0, 0], rtol=1e-5)
+    np.testing.assert_allclose(found.tolist(), [alone.grad.tolist()[0], ROW, ROW], rtol=1e-5)
+
+
+LOSSES_OF_CLASSES = {
+    "cross_entropy": [0, 1, -4],
+    "nll_loss": [0, 1, -4],
+    "multi_margin_loss": [0, 1, -4],
+    "multilabel_margin_loss": [[0, 1, -1, 7]] * 2 + [[2, 4, -1, -1]],
+}
+
+
+@pytest.mark.parametrize("name", LOSSES_OF_CLASSES)
+def test_classes_are_looked_at_unless_told_otherwise(cuda, monkeypatch, name):
+    x = plugrad.ones(3, 4, device="cuda", requires_grad=True)
+    target = plugrad.tensor(LOSSES_OF_CLASSES[name], device="cuda")
+    with pytest.raises(IndexError, match=f"^{name}: target -?4 is out of bounds for 4 classes"):
+        getattr(F, name)(x, target)
+    monkeypatch.setattr(cuda, "check_indices", False)
+    getattr(F, name)(x, target).backward()
+    assert np.isfinite(x.grad.tolist()).all()

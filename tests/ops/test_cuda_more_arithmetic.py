@@ -52,3 +52,13 @@ def test_families_of_functions(device, name, order):
     np.testing.assert_allclose(got, wanted, rtol=1e-14)
     with pytest.raises(ValueError, match="0 or greater"):
         device.run(kernel_for(operator), x, order=-1)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int32", "int64"])
+@pytest.mark.parametrize("name", ["gcd", "lcm"])
+def test_divisors_of_the_least_integer(cuda, name, dtype):
+    least = np.iinfo(dtype).min
+    left = np.array([least, least, least, 7, 0], dtype)
+    right = np.array([7, least, 0, least, least], dtype)
+    found = getattr(plugrad, name)(*(plugrad.tensor(x, device="cuda") for x in (left, right)))
+    np.testing.assert_array_equal(found.cpu().numpy(), getattr(np, name)(left, right))

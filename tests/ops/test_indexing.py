@@ -1,5 +1,7 @@
 """Indexing against NumPy, on generated indices; repeated positions; what bad indices say."""
 
+import tracemalloc
+
 import hypothesis.extra.numpy as hnp
 import numpy as np
 import pytest
@@ -8,6 +10,7 @@ from hypothesis import strategies as st
 
 import plugrad
 from plugrad import Tensor, ops
+from plugrad_ops.indexing.spec import parse_index
 
 
 def leaf(values, dtype=np.float64):
@@ -214,6 +217,39 @@ def test_the_last_write_wins_whatever_the_layout(data):
     np.testing.assert_array_equal(out.array, expected)
     grad_x, grad_v = plugrad.autograd.grad(out.sum(), [x, v])
     np.testing.assert_array_equal(grad_x.array, expected == 0)
+    np.testing.assert_array_equal(grad_v.array, np.isin(values, expected))
+
+
+LARGE_SHAPE = (300, 40, 50)
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        ([2, 299, 2], slice(None), [1, 7, 1]),
+        ([4, 4, -1], [1, 1, 3]),
+        (slice(1, 3), [3, -1, 39, 0]),
+        (0, [[3], [3]], [1, 2, 1]),
+    ],
+    ids=str,
+)
+def test_few_writes_to_a_large_tensor_take_little_memory_and_the_last_one_wins(index):
+    x = Tensor(np.zeros(LARGE_SHAPE))
+    values = 1.0 + count(*x.array[index].shape)
+    expected, places = np.zeros(LARGE_SHAPE), np.arange(x.numel()).reshape(LARGE_SHAPE)[index]
+    for place, value in zip(places.ravel(), values.ravel()):
+        expected.flat[place] = value
+    v = leaf(values)
+    written = x.index_put(index, v)
+    (grad_v,) = plugrad.autograd.grad(written.sum(), [v])
+    spec, arrays = parse_index(index, x)
+    tracemalloc.start()
+    x[index] = values
+    ops.last_writes(*arrays, shape=LARGE_SHAPE, spec=spec)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < x.array.nbytes / 10
+    np.testing.assert_array_equal(x.array, expected)
     np.testing.assert_array_equal(grad_v.array, np.isin(values, expected))
 
 

@@ -172,3 +172,9 @@ def test_bad_grid_calls(error, words, given):
         F.grid_sample(Tensor(np.zeros((1, 1, 2, 2))), Tensor(np.zeros((1, 1, 1, 2))), **given)
     with pytest.raises(RuntimeError, match="equally many images"):
         F.grid_sample(Tensor(np.zeros((2, 1, 2, 2))), Tensor(np.zeros((1, 1, 1, 2))))
+
+
+@pytest.mark.parametrize("factor", [float("nan"), float("inf")])
+def test_a_scale_factor_must_be_finite(factor):
+    with pytest.raises(ValueError, match="scale_factor must be finite"):
+        F.interpolate(row(1, 2), scale_factor=factor)

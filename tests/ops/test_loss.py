@@ -244,3 +244,25 @@ LOGITS, INDICES = np.zeros((2, 3)), np.array([0, 1])
 def test_bad_input(call, error, words):
     with pytest.raises(error, match=words):
         call(Tensor(LOGITS), Tensor(INDICES))
+
+
+def test_binary_cross_entropy_of_infinite_logits():
+    x, t = plugrad.tensor([np.inf, -np.inf]), plugrad.tensor([0.0, 1.0])
+    loss = ops.binary_cross_entropy_with_logits(x, t, reduction="none")
+    assert loss.tolist() == [np.inf, np.inf]
+
+
+@pytest.mark.parametrize("p", [0.0, 1.0, 2.0, 3.0, np.inf])
+def test_cdist_is_the_norm_of_every_difference(p):
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(size=(2, 4, 3)), rng.normal(size=(5, 3))
+    out = plugrad.cdist(plugrad.tensor(a), plugrad.tensor(b), p)
+    differences = a[:, :, None] - b
+    np.testing.assert_allclose(out.numpy(), np.linalg.norm(differences, p, axis=-1))  # fmt: skip
+
+
+def test_cdist_where_rows_coincide_has_the_gradient_0():
+    x = plugrad.ones(2, 3, requires_grad=True)
+    plugrad.cdist(x, x.detach()).sum().backward()
+    assert x.grad.tolist() == [[0.0] * 3] * 2
+    assert plugrad.cdist(plugrad.ones(2, 0), plugrad.ones(3, 0)).tolist() == [[0.0] * 3] * 2

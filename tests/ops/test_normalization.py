@@ -205,6 +205,7 @@ def test_inf_and_nan_stay_in_their_row():
         (lambda x: F.instance_norm(x((2, 3, 1))), ValueError, "more than 1 spatial element"),
         (lambda x: F.group_norm(x((1, 3)), 3), ValueError, "more than 1 value per channel"),
         (lambda x: F.group_norm(x((2, 3)), 2), RuntimeError, "must divide the 3 channels"),
+        (lambda x: F.batch_norm(x((2, 3)), None, None, training=True, eps=0.0), ValueError, "eps must be positive"),
         (lambda x: F.batch_norm(x((2, 3)), None, None), RuntimeError, "running_mean and running_var are needed"),
         (lambda x: F.batch_norm(x((2, 3)), x(2), x(3)), RuntimeError, r"running_mean must have shape \(3,\)"),
         (lambda x: F.layer_norm(x((2, 3)), (2,)), RuntimeError, "must be the last dimensions of input"),

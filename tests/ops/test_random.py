@@ -243,8 +243,8 @@ def test_the_ends_of_dropout():
     for wrong in (-0.1, 1.1):
         with pytest.raises(ValueError, match="from 0 to 1"):
             F.dropout(x, wrong)
-    with pytest.raises(NotImplementedError, match="inplace"):
-        F.dropout(x, inplace=True)
+    assert F.dropout(x, 1.0, inplace=True) is x
+    assert x.tolist() == [0, 0, 0, 0]
 
 
 def test_dropout_does_not_depend_on_threads():

@@ -152,3 +152,10 @@ def test_grids_and_products():
     assert one.shape == two.shape == plugrad.broadcast_shapes((2, 1), 3) == (2, 3)
     with pytest.raises(RuntimeError, match="do not broadcast"):
         plugrad.broadcast_shapes((2,), (3,))
+
+
+def test_too_many_combinations_are_refused_before_they_are_listed():
+    with pytest.raises(RuntimeError, match="too many"):
+        plugrad.combinations(plugrad.ones(200), 20)
+    assert plugrad.combinations(plugrad.ones(3), 5).shape == (0, 5)
+    assert plugrad.combinations(plugrad.ones(0), 2, True).shape == (0, 2)

@@ -53,7 +53,7 @@ def methods():
 def writes(operator):
     """Whether the result of an operator can lie where its first tensor lies."""
     schema = getattr(operator, "schema", None)
-    return schema is not None and schema.elementwise and schema.out_dtype is None
+    return schema is not None and schema.elementwise and schema.out_dtype in (None, "real")
 
 
 def block():

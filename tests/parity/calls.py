@@ -171,9 +171,10 @@ class Draw:
     def _values(self, shape, domain, dtype):
         rng = self.rng
         if dtype.kind == "b":
-            return rng.random(shape) < 0.5
+            return np.asarray(rng.random(shape) < 0.5)
         if dtype.kind in "iu":
-            return rng.integers(0 if dtype.kind == "u" else -4, 6, shape).astype(dtype)
+            low = 0 if dtype.kind == "u" else -4
+            return np.asarray(rng.integers(low, 6, shape)).astype(dtype)
         values = np.asarray(domain(rng, shape))
         if dtype.kind == "c":
             return np.asarray((values + 1j * np.asarray(domain(rng, shape))).astype(dtype))
@@ -210,10 +211,11 @@ class Draw:
 
     def integers(self, shape: tuple[int, ...], low: int, high: int, dtype: Any = "int64") -> Fixed:
         """Integers of ``[low, high)``, for indices and classes."""
-        return Fixed(self.laid_out(self.rng.integers(low, max(high, low + 1), shape).astype(dtype)))
+        values = np.asarray(self.rng.integers(low, max(high, low + 1), shape))
+        return Fixed(self.laid_out(values.astype(dtype)))
 
     def booleans(self, shape: tuple[int, ...]) -> Fixed:
-        return Fixed(self.laid_out(self.rng.random(shape) < 0.5))
+        return Fixed(self.laid_out(np.asarray(self.rng.random(shape) < 0.5)))
 
 
 # ---- cases -----------------------------------------------------------------------------------------------

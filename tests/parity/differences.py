@@ -133,7 +133,7 @@ def _short(value: Any) -> str:
     if isinstance(value, list):
         shown = [_short(each) for each in value]
         return "[" + ", ".join(shown if len(shown) < 5 else [shown[0], shown[1], "…"]) + "]"
-    return f"{value:.5g}" if isinstance(value, float) else str(value)
+    return f"{value:.5g}" if isinstance(value, float | complex) else str(value)
 
 
 def written(page: str) -> str:

@@ -4,6 +4,7 @@ The comparison leaves out exactly what is listed here; an entry whose example sh
 ``python tests/parity/differences.py`` writes the list into docs/pytorch.md.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -62,7 +63,7 @@ def at(value):
 
 
 def arrays(a):
-    return np.broadcast_arrays(*(np.asarray(v, float) for v in list(a.values())[:3] if _numeric(v)))
+    return np.broadcast_arrays(*(np.asarray(v) for v in list(a.values())[:3] if _numeric(v)))
 
 
 def _numeric(value):
@@ -156,6 +157,12 @@ def max_ties(a):
     return a.get("mode") == "max" and repeated({"weight": a["weight"]})
 
 
+def no_degrees(a):
+    shape, dim = np.shape(first(a)), a.get("dim")
+    dims = range(len(shape)) if dim is None else np.atleast_1d(dim)
+    return math.prod(shape[int(d)] for d in dims if shape) <= a.get("correction", 1)
+
+
 def at_margin(a):
     if "input1" in a:
         return (a["input1"] - a["input2"]) * a["target"] == a.get("margin", 0.0)
@@ -213,7 +220,7 @@ INTENDED: tuple[Intended, ...] = (
         zero_or_tie, "lib.prelu(x, y)", [0.0], [1.0], [0.0], [0.25]),
     Intended("softplus", "second", "at the threshold", "the side of softplus counts",
         at_threshold, "F.softplus(x, threshold=1.0)", [0.0], [0.19661193324148185], [1.0]),
-    Intended("maximum minimum fmax fmin clamp clip clamp_min clamp_max", "gradient", "at NaN", "NaN counts as a tie",
+    Intended("maximum minimum clamp clip clamp_min clamp_max", "gradient", "at NaN", "NaN counts as a tie",
         any_nan, "lib.maximum(x, y)", [1.0], [0.5], [1.0], [NAN_]),
     Intended("quantile nanquantile", "gradient", "at ties", "the first of equal elements; PyTorch's depends on their number",
         repeated, "lib.quantile(x, 0.0)", [0.0] * 8 + [1.0] + [0.0] * 8, [1.0] + [0.0] * 16, [1.0] * 17),
@@ -223,6 +230,8 @@ INTENDED: tuple[Intended, ...] = (
         at_ends, "F.binary_cross_entropy(x, y)", [0.0], [-1.0], [1.0], [1.0]),
     Intended("xlogy", "gradient", "at (0, 0)", "0 times any logarithm is 0",
         both_zero, "lib.xlogy(y, x)", [NAN_], [0.0], [0.0], [0.0]),
+    Intended("xlog1py", "gradient", "at (0, -1)", "0 times any logarithm is 0",
+        lambda a: (arrays(a)[0] == 0) & (arrays(a)[1] == -1), "lib.special.xlog1py(y, x)", [NAN_], [0.0], [-1.0], [0.0]),
     Intended("hypot", "gradient", "at (0, 0)", KINK,
         both_zero, "lib.hypot(x, y)", [NAN_], [0.0], [0.0], [0.0]),
     Intended("clamp_min clamp_max", "gradient", "at ties", "shared, as in maximum and minimum",
@@ -254,6 +263,10 @@ INTENDED: tuple[Intended, ...] = (
         nonfinite, "lib.special.i1e(x)", [0.5], [NAN_], [NAN_]),
     Intended("copysign", "gradient", "at infinity", "that of the absolute value",
         nonfinite, "lib.copysign(x, y)", [NAN_], [1.0], [INF], [1.0]),
+    Intended("var std var_mean std_mean", "value", "where the correction is not less than the number of elements", "nothing can be said",
+        no_degrees, "lib.var(x, correction=2)", INF, NAN_, [1.0, 2.0]),
+    Intended("gelu", "value", "at infinity, in float32", NUMBER,
+        nonfinite, "F.gelu(x.to(lib.float32))", [NAN_] * 2, [INF] * 2, [INF] * 2),
     Intended("hardswish", "value", "at -infinity", "the limit",
         nonfinite, "F.hardswish(x)", [NAN_], [0.0], [-INF]),
     Intended("softsign", "gradient", "at infinity", "the limit",
@@ -287,7 +300,7 @@ INTENDED: tuple[Intended, ...] = (
         outside(0, 1), "lib.logit(x, eps=0.1)", [NAN_], [0.0], [0.0]),
     Intended("xlog1py", "second", "where the second is not above -1", "there is no value",
         lambda a: arrays(a)[1] <= -1, "lib.special.xlog1py(x, y)", [-1.0], [1.0], [0.0], [-2.0]),
-    Intended("norm vector_norm matrix_norm std std_mean", "second", "of what is constant", FINITE,
+    Intended("norm vector_norm matrix_norm renorm std std_mean", "second", "of what is constant", FINITE,
         constant, "lib.norm(x)", [NAN_, NAN_], [0.0, 0.0], [0.0, 0.0]),
     Intended("sinc", "second", "at 0", FINITE,
         at(0), "lib.sinc(x)", [NAN_], [-3.289868133696453], [0.0]),
@@ -304,7 +317,17 @@ INTENDED: tuple[Intended, ...] = (
         always, "lib.cholesky_inverse(x)[0, 0]", [[-2.5, 1.25], [1.0, -0.5]], [[-2.5, 0.0], [1.0, -0.5]], [[1.0, 0.0], [0.5, 1.0]]),
     Intended("bincount", "dtype", "with weights and no input", "the dtype of the weights",
         no_input, "lib.bincount(y.to(lib.int64), x)", "int64", "float64", [], []),
+    Intended("cumprod", "gradient", "of complex numbers with a real dtype", "that of what is multiplied, their real parts",
+        lambda a: first(a).dtype.kind == "c" and "dtype" in a,
+        "lib.cumprod(x, 0, dtype=lib.float64)", [1 + 1j, 0.5 - 0.5j], [2.0, 1.0], [1 + 1j, 1 - 1j]),
     # ---- conventions
+    Intended("masked_fill", "dtype", "a value that the dtype does not hold", "promoted as everywhere; PyTorch truncates the value",
+        lambda a: first(a).dtype == np.bool_, "lib.masked_fill(x.to(lib.int64), y.to(lib.bool), 1.5)", "int64", "float32", [1.0], [1.0]),
+    Intended("all any", "dtype", "of uint8", "a question is answered by a bool",
+        lambda a: first(a).dtype == np.uint8, "lib.all(x.to(lib.uint8))", "uint8", "bool", [1.0]),
+    Intended("add sub subtract index_add addmm addmv addr baddbmm addbmm", "dtype", "factors times bools", "a product with an integer is an integer",
+        lambda a: first(a).dtype == np.bool_ and bool({"alpha", "beta"} & a.keys()),
+        "lib.add(x.to(lib.bool), y.to(lib.bool), alpha=2)", "bool", "int64", [1.0], [1.0]),
     Intended("relu relu6 softshrink hardswish maximum minimum clamp clip clamp_min clamp_max remainder entr angle", "zero", "of -0", "no promise; PyTorch's depends on the number of elements",
         always, "lib.remainder(x, y)", [-0.0], [0.0], [-0.0], [2.0]),
     Intended("pow", "error", "integers to a negative tensor of integers", "an error, as with a number, and not a truncated quotient",

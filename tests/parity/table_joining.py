@@ -1,6 +1,6 @@
 """Operators that join, split, pad and rearrange tensors."""
 
-from calls import Call, binary, case, shaped
+from calls import Call, case, shaped
 
 
 def _one_dim(name="dim", low=0, **choices):
@@ -40,14 +40,6 @@ def _same(low, high=3):
     return case(make)
 
 
-def _vectors(count, listed=True):
-    def make(d):
-        parts = [d.array(d.shape(0, 1)) for _ in range(d.integer(1, count))]
-        return Call({"tensors": parts})
-
-    return case(make)
-
-
 def _mesh(d):
     parts = [d.array(d.shape(0, 1)) for _ in range(d.integer(1, 3))]
     return Call({"tensors": parts}, {"indexing": d.choice(["ij", "xy"])})
@@ -70,13 +62,6 @@ def _split(d):
         size = [first, shape[dim] - first]
     name = "split_size_or_sections"
     return Call({"input": d.array(shape), name: size, "dim": dim}, positional=3)
-
-
-def _split_with_sizes(d):
-    shape = d.shape(1)
-    dim = d.dim(shape)
-    first = d.integer(0, shape[dim])
-    return Call({"input": d.array(shape), "split_sizes": [first, shape[dim] - first], "dim": dim})
 
 
 def _chunk(d):
@@ -247,7 +232,6 @@ TABLE = {
     )("cartesian_prod"),
     "block_diag": _starred(case(_block_diag))("block_diag"),
     "split": case(_split),
-    "split_with_sizes": case(_split_with_sizes),
     "chunk": case(_chunk),
     "tensor_split": case(_tensor_split),
     "hsplit": _sectioned(1),
@@ -269,5 +253,4 @@ TABLE = {
     "pixel_shuffle": case(_pixels).without("empty"),
     "pixel_unshuffle": case(_unpixels).without("empty"),
     "channel_shuffle": case(_channels),
-    "type_as": binary(number=False).but(kinds=("float64", "integer")),
 }

@@ -26,11 +26,6 @@ def size(d):
     return d.integer(1, 3)
 
 
-def general(d, rows=None, columns=None):
-    shape = (*batch(d), rows or size(d), columns or size(d))
-    return d.array(shape)
-
-
 def square(d, least=1):
     """Well conditioned: random, with a heavy diagonal."""
     n = max(d.integer(1, 3), least)
@@ -189,14 +184,6 @@ def _solve_triangular(d):
     return Call(call, {"upper": upper, **d.pick({"unitriangular": [True]})})
 
 
-def _triangular_solve(d):
-    call = _solve_triangular(d)
-    a, b = call.arguments.values()
-    return Call(
-        {"b": b, "A": a}, {"upper": call.keywords["upper"], **d.pick({"transpose": [True]})}
-    )
-
-
 def _cholesky_solve(d):
     a = np.abs(triangular(d))
     return Call({"B": d.array((*a.shape[:-1], 2)), "L": a}, d.pick({"upper": [False]}))
@@ -247,11 +234,6 @@ def _svd_of(lib, outputs, *args):
     k = s.shape[-1]
     u, vh = u[..., :, :k], vh[..., :k, :]
     return s, (u * lib.sin(s).unsqueeze(-2)) @ vh
-
-
-def _svd_v_of(lib, outputs, *args):
-    u, s, v = outputs
-    return s, (u * lib.sin(s).unsqueeze(-2)) @ _transposed(v)
 
 
 def _qr_of(lib, outputs, *args):
@@ -339,7 +321,6 @@ TABLE = {
     "cholesky_solve": case(_cholesky_solve, **DECOMPOSED),
     "solve": case(_solve, **DECOMPOSED),
     "solve_triangular": case(_solve_triangular, **DECOMPOSED),
-    "triangular_solve": case(_triangular_solve, **DECOMPOSED),
     "lstsq": case(_lstsq, through=lambda lib, out, *args: out[0], **DECOMPOSED),
     "eigh": case(lambda d: Call({"A": symmetric(d)}), through=_eigh_of, **DECOMPOSED),
     "eigvalsh": matrix(symmetric),

@@ -40,7 +40,6 @@ RANDOM = {
     "Tensor.uniform_": filled("uniform_", -1.0, 3.0),
     "multinomial": ("weights", lambda lib, x: lib.multinomial(x, N, replacement=True)),
     "Tensor.multinomial": ("weights", lambda lib, x: x.multinomial(3)),
-    "poisson": ("halves", lambda lib, x: lib.poisson(x)),
     "nn.functional.dropout": dropped("dropout"),
     "nn.functional.alpha_dropout": dropped("alpha_dropout", training=True),
     "nn.functional.feature_alpha_dropout": dropped("feature_alpha_dropout", "rows", training=True),

@@ -21,7 +21,8 @@ from plugrad.graph.backend cimport (
 )
 from plugrad.graph.op cimport Kernel, vectorcall
 
-from plugrad.backends.dtypes import as_dtype, is_bfloat16, kind, rounded, wide
+from plugrad.backends.dtypes import as_dtype, check_number, finfo, is_bfloat16, kind, rounded, wide
+from plugrad.backends.sums import add_reduce
 from plugrad.graph.backend import register_array_type
 
 cdef extern from "Python.h":
@@ -78,8 +79,11 @@ cdef object quietly(object function, tuple args, tuple kwnames):
 # ---- the backend -------------------------------------------------------------------------------------------
 
 cdef int kind_of(int type_num) noexcept:
-    if type_num == cnp.NPY_FLOAT32 or type_num == cnp.NPY_FLOAT64 or type_num == cnp.NPY_FLOAT16:
+    if type_num == cnp.NPY_FLOAT32 or type_num == cnp.NPY_FLOAT64:
         return FLOATING
+    if type_num == cnp.NPY_FLOAT16:
+        note_storage()
+        return STORAGE
     if type_num == cnp.NPY_BOOL:
         return BOOL
     if cnp.PyTypeNum_ISINTEGER(type_num):
@@ -180,10 +184,12 @@ cdef class CpuBackend(Backend):
         for i in range(len(shape)):
             if shape[i] == 1 and array.shape[added + i] != 1:
                 axes.append(added + i)
+        cdef int type_num = cnp.PyArray_TYPE(<cnp.ndarray>array)
         with np.errstate(all="ignore"):
-            summed = array.sum(axis=tuple(axes), keepdims=True, dtype=wide(array.dtype))
-            if summed.dtype != array.dtype:
-                summed = summed.astype(array.dtype)
+            if type_num == cnp.NPY_FLOAT16 or type_num >= FIRST_OF_OTHERS:
+                summed = array.sum(axis=tuple(axes), keepdims=True, dtype=np.float64).astype(array.dtype)
+            else:
+                summed = add_reduce(array, tuple(axes), array.dtype, True)
         return summed.reshape(shape)
 
     cdef object cast(self, object array, object dtype):
@@ -279,18 +285,29 @@ cdef class CpuBackend(Backend):
         return text, array.dtype in (np.float32, np.int64, np.bool_)
 
     def widened_dtype(self, dtype):
-        return wide(dtype) if is_bfloat16(dtype) else dtype
+        return wide(dtype)
 
     def widened(self, array):
-        if cnp.PyArray_Check(array) and is_bfloat16(array.dtype):
-            return array.astype(np.float32)
-        return array
+        if not cnp.PyArray_Check(array):
+            return array
+        dtype = wide(array.dtype)
+        return array if dtype is array.dtype else array.astype(dtype)
 
-    def rounded(self, array, dtype):
-        if not is_bfloat16(dtype):
+    def rounded(self, array, dtype, bint limits=False):
+        if wide(dtype) is dtype:
             return array
         array = self.adopt(array)
-        return quietly(rounded, (array, dtype), ()) if array.dtype.kind == "f" else array
+        if array.dtype.kind != "f":
+            return array
+        if limits:
+            array = np.where(np.abs(array) == np.finfo(array.dtype).max, np.copysign(finfo(dtype).max, array), array)
+        return quietly(rounded, (array, dtype), ())
+
+    def is_scalar(self, value):
+        return isinstance(value, np.generic)
+
+    def check_number(self, str name, value, dtype):
+        check_number(name, value, dtype)
 
     def to_numpy(self, array):
         return array

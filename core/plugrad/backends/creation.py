@@ -256,7 +256,13 @@ def full_like(
     device: str | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """`fill_value` everywhere, with the shape, dtype and device of `input`."""
+    """`fill_value` (a number, or a 0-d tensor of any device) everywhere, with the shape, dtype and device of `input`."""
+    if isinstance(fill_value, Tensor):
+        if fill_value.shape != ():
+            raise RuntimeError(
+                f"full_like() takes a number or a 0-d tensor, got shape {fill_value.shape}"
+            )
+        fill_value = _host(fill_value)
     return _filled(
         input.shape, dtype or input.dtype, fill_value, device or input.device, requires_grad
     )

@@ -12,7 +12,16 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["as_dtype", "bfloat16", "finfo", "is_bfloat16", "kind", "rounded", "wide"]
+__all__ = [
+    "as_dtype",
+    "bfloat16",
+    "check_number",
+    "finfo",
+    "is_bfloat16",
+    "kind",
+    "rounded",
+    "wide",
+]
 
 FLOAT16, FLOAT32, FLOAT64 = (np.dtype(name) for name in ("float16", "float32", "float64"))
 
@@ -59,6 +68,21 @@ def finfo(dtype: Any) -> Any:
     import ml_dtypes
 
     return ml_dtypes.finfo(dtype)
+
+
+def check_number(name: str, value: Any, dtype: np.dtype[Any]) -> None:
+    """Refuse a number that tensors of integers cannot hold: NaN, an infinity, one out of their range.
+
+    Raises
+    ------
+    RuntimeError
+        It is such a number, which `name`, what writes it, tells.
+    """
+    if dtype.kind not in "iu" or not isinstance(value, (float, int, np.integer, np.floating)):
+        return
+    limits = np.iinfo(dtype)
+    if not limits.min - 1 < value < limits.max + 1:
+        raise RuntimeError(f"{name}: {value!r} cannot be written into a tensor of {dtype}")
 
 
 def as_dtype(value: Any) -> np.dtype[Any]:

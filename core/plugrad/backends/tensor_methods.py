@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from plugrad.backends import creation
 from plugrad.backends.creation import DTypeLike, Shape
 from plugrad.graph import roles
 from plugrad.graph.tensor import Tensor
 
+if TYPE_CHECKING:
+    from plugrad.backends.cuda.context import Stream
+
 __all__ = [
+    "data_ptr",
     "is_complex",
     "is_contiguous",
     "ndimension",
@@ -19,6 +23,7 @@ __all__ = [
     "new_ones",
     "new_tensor",
     "new_zeros",
+    "record_stream",
     "stride",
     "type_as",
 ]
@@ -88,6 +93,15 @@ def stride(self: Tensor, dim: int | None = None) -> Any:
     return steps if dim is None else steps[dim]
 
 
+def data_ptr(self: Tensor) -> int:
+    """The address of the first element, in the memory of the tensor's device."""
+    if self.device != "cpu":
+        from plugrad.backends.cuda.storage import pointer
+
+        return pointer(self.array)
+    return int(self.array.__array_interface__["data"][0])
+
+
 def nelement(self: Tensor) -> int:
     """Number of elements."""
     return self.numel()
@@ -106,6 +120,28 @@ def is_complex(self: Tensor) -> bool:
 def type_as(self: Tensor, other: Tensor) -> Tensor:
     """The values in the dtype and on the device of another tensor."""
     return self.to(other.dtype, other.device)
+
+
+# ---- on a device -----------------------------------------------------------------------------------------------
+
+
+def record_stream(self: Tensor, stream: Stream) -> None:
+    """Say that work on `stream` uses the tensor's memory, which is then not used again before that is done.
+
+    Operators say so by themselves of the stream that they run on; this is for work that plugrad does not see.
+
+    Raises
+    ------
+    RuntimeError
+        The tensor is not on a CUDA device.
+    """
+    if self.device != "cuda":
+        raise RuntimeError(
+            f"record_stream() is for tensors on device 'cuda', whose memory belongs to a stream, got one on {self.device!r}"
+        )
+    from plugrad.backends.cuda.storage import record_stream
+
+    record_stream(self.array, stream)
 
 
 for _method in __all__:

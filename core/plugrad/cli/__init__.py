@@ -26,9 +26,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         import click  # noqa: F401
         import rich  # noqa: F401
     except ModuleNotFoundError as error:
+        if list(sys.argv[1:] if arguments is None else arguments) == ["doctor"]:
+            return _plain_doctor()
         print(
-            f"The plugrad command needs click and rich, and {error.name!r} is not installed. "
-            'Install both with: pip install "plugrad[cli]"',
+            f"The plugrad command needs click and rich, and {error.name!r} is not installed; 'plugrad doctor' alone does "
+            'without. Install both with: pip install "plugrad[cli]"',
             file=sys.stderr,
         )
         return 1
@@ -39,3 +41,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:  # before click is there to take it
         print("Interrupted.", file=sys.stderr)
         return 130
+
+
+def _plain_doctor() -> int:
+    """What ``plugrad doctor`` finds, without what makes a table of it."""
+    from plugrad.cli.findings import broken, findings, lines
+
+    found = findings()
+    for line in lines(found):
+        print(line)
+    return int(broken(found))

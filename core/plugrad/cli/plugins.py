@@ -22,7 +22,10 @@ def plugins(as_json: bool) -> None:
 
     with only_json(as_json):
         found = registry.plugins(load=True)
+    misnamed = registry.misnamed()
     if as_json:
+        for sentence in misnamed:
+            click.echo(sentence, err=True)
         write_json([_as_dict(plugin) for plugin in found])
         return
     out = console()
@@ -44,6 +47,9 @@ def plugins(as_json: bool) -> None:
         if plugin.reason:
             out.print()
             out.print(cell(f"{plugin.name} is {plugin.status}: {plugin.reason}"))
+    for sentence in misnamed:
+        out.print()
+        out.print(cell(sentence, "yellow"))
 
 
 def _as_dict(plugin: Any) -> dict[str, Any]:

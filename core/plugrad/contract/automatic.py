@@ -1,20 +1,25 @@
-"""Samples the battery adds to an operator's own: 0-d, zero-size and broadcast ones.
+"""Samples the battery adds to an operator's own: 0-d, zero-size and broadcast ones; on devices a large one.
 
 Their values are taken from the operator's own samples, so that they stay where it is defined.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
 from plugrad.contract.samples import Sample
 
-__all__ = ["added_samples", "emptied_samples"]
+__all__ = ["added_samples", "emptied_samples", "large_sample", "repeated", "repeated_samples"]
 
 Array = np.ndarray
+
+# More than a block of threads has, also where each takes four elements, and not a multiple of what is loaded at once.
+LARGE = 1123
+# Of stacked matrices and images fewer: each of them keeps many threads busy, which the emulated device runs one by one.
+STACKED = 16
 
 
 def added_samples(samples: list[Sample], works: Callable[[Sample], bool]) -> list[Sample]:
@@ -75,6 +80,45 @@ def emptied_samples(samples: list[Sample], works: Callable[[Sample], bool]) -> l
             if works(sample):
                 found.append(sample)
     return found
+
+
+def large_sample(samples: list[Sample]) -> Sample | None:
+    """A 1-d sample of an elementwise operator with `LARGE` elements: the values of one of its samples, again and again."""
+    base = next((s for s in samples if s.raises is None and s.through is None and _plain(s)), None)
+    if base is None:
+        return None
+    paired = np.broadcast_arrays(*(v for v in base.args if isinstance(v, np.ndarray)))
+    made = iter([np.resize(array, LARGE) for array in paired])
+    args = tuple(next(made) if isinstance(v, np.ndarray) else v for v in base.args)
+    return Sample(args, dict(base.constants), label="large")
+
+
+def repeated_samples(samples: list[Sample]) -> Iterator[tuple[Sample, Sample, int]]:
+    """Samples, what becomes of each as arrays of one length are repeated along their first dimension, and how often they are.
+
+    Whether an operator takes that, and whether it then means what it meant, is not known.
+    """
+    for base in samples:
+        if base.raises is not None or base.through is not None or not _plain(base):
+            continue
+        arrays = [v for v in base.args if isinstance(v, np.ndarray) and v.ndim]
+        for length in dict.fromkeys(array.shape[0] for array in arrays):
+            own = [array for array in arrays if array.shape[0] == length]
+            times = LARGE // max(array.size for array in own) + 1
+            if any(array.ndim > 2 for array in own):
+                times = min(times, STACKED)
+            args = tuple(
+                repeated(v, times)
+                if isinstance(v, np.ndarray) and v.ndim and v.shape[0] == length
+                else v
+                for v in base.args
+            )
+            yield base, Sample(args, dict(base.constants), label="large"), times
+
+
+def repeated(array: Array, times: int) -> Array:
+    """The array as often after itself."""
+    return np.concatenate([array] * times)
 
 
 def _plain(sample: Sample) -> bool:

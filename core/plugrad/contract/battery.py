@@ -12,7 +12,7 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections.abc import Callable, Iterator
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from time import perf_counter
 from types import CodeType
 from typing import Any
@@ -28,6 +28,7 @@ from plugrad.contract.checks import (
     gradient,
     kernels,
     kinks,
+    large,
     layout,
     linear,
     memory,
@@ -73,7 +74,8 @@ DEVICE_CHECKS: list[tuple[str, Callable[[Run], Iterator[Failure]], tuple[str, ..
     ("kernel", devices.check_kernel, None),
     ("samples", declaration.check_samples, None),
     ("errors", devices.check_errors, ()),
-    ("devices", devices.check, ()),
+    ("devices", devices.check, ("large",)),
+    ("large", large.check, ()),
     ("unchanged", stability.check_unchanged, None),
     ("determinism", stability.check_determinism, None),
     ("kernels", kernels.check_backward, ()),
@@ -138,6 +140,7 @@ def check(
     report = Report(subject.subject, hardware.label(device), source=_source(target))
     reference = target_for(target, samples, surrogate) if device != "cpu" else None
     run = Run(subject, quick, device, reference)
+    subject.library.settle()
     start = perf_counter()
     with (
         subject.library.operators_callable(),
@@ -188,5 +191,13 @@ def _source(target: object) -> str:
     for name in ("rule", "function", "backward"):
         code = getattr(inspect.unwrap(getattr(target, name, None) or len), "__code__", None)
         if isinstance(code, CodeType):
-            return f"{PurePath(code.co_filename).name}, line {code.co_firstlineno}"
+            return f"{_place(PurePath(code.co_filename))}, line {code.co_firstlineno}"
     return ""
+
+
+def _place(file: PurePath) -> str:
+    """A file's name after those of the packages that it is in: ``package/__init__.py``."""
+    folders = [folder for folder in file.parents if Path(folder, "__init__.py").is_file()]
+    # Packages are nested without gaps; a folder above them that has an __init__.py by accident is none of theirs.
+    depth = next((i for i, folder in enumerate(file.parents) if folder not in folders), 0)
+    return "/".join(file.parts[-depth - 1 :])

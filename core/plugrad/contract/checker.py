@@ -7,12 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from plugrad.contract.numeric import EPS
-from plugrad.contract.problem import element
+from plugrad.contract.numeric import EPS, from_reals, reals
+from plugrad.contract.problem import number_of
 
 __all__ = ["Checker", "GradcheckError", "as_tuple", "differentiable", "outputs_of"]
 
 Array = np.ndarray
+
+
+def widest(dtype: np.dtype[Any]) -> type[np.generic]:
+    return np.complex128 if dtype.kind == "c" else np.float64
 
 
 class GradcheckError(RuntimeError):
@@ -73,7 +77,8 @@ class Checker:
         self.arrays = [np.array(self.given[i].array) for i in self.places]
         self.outputs = outputs_of(func(*self.given))
         self.live = [n for n, out in enumerate(self.outputs) if out.requires_grad]
-        self.shapes = [self.outputs[n].shape for n in self.live]
+        self.likes = [np.asarray(self.outputs[n].array) for n in self.live]
+        self.sizes = [reals(like).size for like in self.likes]
 
     # -------------------------------------------------------------------------------- evaluation
 
@@ -88,7 +93,7 @@ class Checker:
         """Outputs as one float64 vector: the differentiable ones, or `which`."""
         outputs = self.call(arrays)
         chosen = self.live if which is None else which
-        parts = [np.array(outputs[n].array, dtype=np.float64).reshape(-1) for n in chosen]
+        parts = [reals(outputs[n].array).astype(np.float64) for n in chosen]
         return np.concatenate(parts) if parts else np.zeros(0)
 
     def gradient(self, seeds: Sequence[Array]) -> list[Any]:
@@ -105,18 +110,14 @@ class Checker:
 
     def dense(self, found: list[Any]) -> list[Array]:
         return [
-            np.zeros(a.shape) if g is None else np.asarray(g.array, np.float64)
+            np.zeros_like(a) if g is None else np.asarray(g.array, widest(a.dtype))
             for g, a in zip(found, self.arrays)
         ]
 
     def split(self, vector: Array) -> list[Array]:
         """A vector over all differentiable outputs as one array per output, in their dtypes."""
-        sizes = [int(np.prod(shape)) for shape in self.shapes]
-        parts = np.split(vector, np.cumsum(sizes)[:-1])
-        return [
-            part.reshape(shape).astype(self.outputs[n].dtype)
-            for part, shape, n in zip(parts, self.shapes, self.live)
-        ]
+        parts = np.split(vector, np.cumsum(self.sizes)[:-1])
+        return [from_reals(part, like).astype(like.dtype) for part, like in zip(parts, self.likes)]
 
     # -------------------------------------------------------------------------------------- checks
 
@@ -124,7 +125,7 @@ class Checker:
         self._detached()
         if not self.live:
             return
-        rows = sum(int(np.prod(shape)) for shape in self.shapes)
+        rows = sum(self.sizes)
         rng = np.random.default_rng(0)
         weights = rng.uniform(0.5, 1.5, rows) * rng.choice((-1.0, 1.0), rows)
         self._same_twice(weights, grad_dtypes)
@@ -135,7 +136,7 @@ class Checker:
             if analytic is None:
                 self._compare_groups(position, weights, rng)
             else:
-                for j in range(x.size):
+                for j in range(reals(x).size):
                     self._compare_column(position, j, analytic[position][:, j])
 
     def _detached(self) -> None:
@@ -143,13 +144,14 @@ class Checker:
         dead = [
             n
             for n, out in enumerate(self.outputs)
-            if not out.requires_grad and out.dtype.kind == "f"
+            if not out.requires_grad and out.dtype.kind in "fc"
         ]
         if not dead:
             return
         rng = np.random.default_rng(0)
         for position, x in enumerate(self.arrays):
-            shift = self.step(x) * rng.choice((-1.0, 1.0), x.shape)
+            h = self.step(x)
+            shift = from_reals(h * rng.choice((-1.0, 1.0), h.size), x)
             slope, noise = self.difference(position, shift, dead)
             if (
                 np.abs(slope) > 4.0 * noise + self.atol * 1e-3 * np.abs(shift).max(initial=0.0)
@@ -205,17 +207,19 @@ class Checker:
                     )
 
     def _jacobian(self, rows: int) -> list[Array]:
-        blocks = [np.zeros((rows, a.size)) for a in self.arrays]
+        blocks = [np.zeros((rows, reals(a).size)) for a in self.arrays]
         seed = np.zeros(rows)
         for row in range(rows):
             seed[row] = 1.0
             for block, gradient in zip(blocks, self.dense(self.gradient(self.split(seed)))):
-                block[row] = gradient.reshape(-1)
+                block[row] = reals(gradient)
             seed[row] = 0.0
         return blocks
 
     def step(self, x: Array) -> Array:
-        return self.eps * np.maximum(np.abs(x), 1.0)
+        """Of each number in ``reals(x)``."""
+        h = self.eps * np.maximum(np.abs(x), 1.0).reshape(-1)
+        return np.repeat(h, 2) if x.dtype.kind == "c" else h
 
     def difference(
         self, position: int, shift: Array, which: Sequence[int] | None = None
@@ -240,9 +244,9 @@ class Checker:
 
     def _compare_column(self, position: int, j: int, analytic: Array) -> None:
         x = self.arrays[position]
-        shift = np.zeros(x.shape)
-        h = float(self.step(x).reshape(-1)[j])
-        shift.reshape(-1)[j] = h
+        steps = self.step(x)
+        h = float(steps[j])
+        shift = from_reals(np.where(np.arange(steps.size) == j, h, 0.0), x)
         slope, noise = self.difference(position, shift)
         numeric, noise = slope / h, noise / h
         finite = np.abs(np.concatenate([numeric, analytic]))
@@ -256,7 +260,7 @@ class Checker:
             )
             raise GradcheckError(
                 f"gradcheck: the gradient differs from the numerical derivative at d {self._output(row)} / "
-                f"d {element(f'input {self.places[position]}', j, x.shape)}: "
+                f"d {number_of(f'input {self.places[position]}', j, x)}: "
                 f"numerical {numeric[row]:.10g}, analytical {analytic[row]:.10g} "
                 f"(allowed difference {self.atol * min(scale, 1.0) + self.rtol * abs(numeric[row]) + noise[row]:.3g}). "
                 f"{self._hint(position, shift, row)}"
@@ -283,13 +287,14 @@ class Checker:
         x = self.arrays[position]
         if not x.size:
             return
-        gradient = self.dense(self.gradient(self.split(weights)))[position].reshape(-1)
-        h = self.step(x).reshape(-1) * rng.choice((-1.0, 1.0), x.size)
+        gradient = reals(self.dense(self.gradient(self.split(weights)))[position])
+        h = self.step(x)
+        h = h * rng.choice((-1.0, 1.0), h.size)
 
         def wrong(members: Array) -> tuple[float, float] | None:
-            shift = np.zeros(x.size)
+            shift = np.zeros(h.size)
             shift[members] = h[members]
-            slope, noise = self.difference(position, shift.reshape(x.shape))
+            slope, noise = self.difference(position, from_reals(shift, x))
             numeric = np.array([weights @ slope])
             analytic = np.array([gradient[members] @ h[members]])
             # One wrong element among many must show: the tolerance is that of one element.
@@ -301,8 +306,8 @@ class Checker:
                 return None
             return float(numeric[0]), float(analytic[0])
 
-        order = rng.permutation(x.size)
-        for group in np.array_split(order, min(4, x.size)):
+        order = rng.permutation(h.size)
+        for group in np.array_split(order, min(4, h.size)):
             found = wrong(group)
             while found is not None and group.size > 1:
                 halves = np.array_split(group, 2)
@@ -316,14 +321,13 @@ class Checker:
                 j = int(group[0])
                 raise GradcheckError(
                     "gradcheck: the gradient differs from the numerical derivative at d (weighted sum of outputs) / "
-                    f"d {element(f'input {self.places[position]}', j, x.shape)}: "
+                    f"d {number_of(f'input {self.places[position]}', j, x)}: "
                     f"numerical {found[0] / h[j]:.10g}, analytical {found[1] / h[j]:.10g}"
                 )
 
     def _output(self, row: int) -> str:
-        for n, shape in zip(self.live, self.shapes):
-            size = int(np.prod(shape))
+        for n, like, size in zip(self.live, self.likes, self.sizes):
             if row < size:
-                return element(f"output {n}" if len(self.outputs) > 1 else "output", row, shape)
+                return number_of(f"output {n}" if len(self.outputs) > 1 else "output", row, like)
             row -= size
         return "output"

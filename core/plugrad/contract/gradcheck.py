@@ -19,6 +19,7 @@ from plugrad.contract.checker import (
     differentiable,
     outputs_of,
 )
+from plugrad.contract.problem import weights_like
 
 __all__ = ["GradcheckError", "gradcheck", "gradgradcheck"]
 
@@ -48,7 +49,8 @@ def gradcheck(
     func : callable
         From the inputs to a Tensor or a tuple of Tensors.
     inputs : Tensor or tuple
-        At least one must require grad; float64 is what the tolerances are made for.
+        At least one must require grad; float64 (or complex128, whose two parts count as two numbers) is what the
+        tolerances are made for.
     eps : float
         Step of the central differences, times ``max(|x|, 1)``.
     atol, rtol : float
@@ -158,9 +160,9 @@ def gradgradcheck(
         rng = np.random.default_rng(0)
         seeds = []
         for out in outputs:
-            seed = rng.uniform(0.5, 1.5, out.shape) * rng.choice((-1.0, 1.0), out.shape)
+            seed = weights_like(rng, out)
             if gen_non_contig_grad_outputs and seed.ndim:
-                wide = np.zeros((*seed.shape[:-1], 2 * seed.shape[-1]))
+                wide = np.zeros((*seed.shape[:-1], 2 * seed.shape[-1]), seed.dtype)
                 wide[..., ::2] = seed
                 seed = wide[..., ::2]
             seeds.append(Tensor(seed.astype(out.dtype, copy=False), True))

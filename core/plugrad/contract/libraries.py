@@ -42,6 +42,8 @@ class Library(Protocol):
 
     def orders(self) -> Iterator[tuple[str, contextlib.AbstractContextManager[Any]]]: ...
 
+    def settle(self) -> None: ...
+
     def recover(self) -> None: ...
 
     def grad(
@@ -71,6 +73,9 @@ class HostLibrary:
     def orders(self) -> Iterator[tuple[str, contextlib.AbstractContextManager[Any]]]:
         """Ways to run the same call once more that must not matter, beside running it again."""
         yield from ()
+
+    def settle(self) -> None:
+        """Wait for what was queued before the battery: it is no business of the operator's if that fails."""
 
     def recover(self) -> None:
         """Let the device, which a faulty kernel may have stopped, work again where that is possible."""

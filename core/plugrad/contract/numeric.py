@@ -29,8 +29,8 @@ __all__ = [
     "jacobian_block",
     "part_steps",
     "reals",
-    "shown",
     "refine",
+    "shown",
     "steps",
     "sum_to",
     "worst",
@@ -258,7 +258,11 @@ def differs(got: Array, wanted: Array, ulps: float = 256.0, around: float = 0.0)
     finite = np.abs(wanted[np.isfinite(wanted)])
     scale = max(float(finite.max()) if finite.size else 0.0, around)
     eps = float(max(np.finfo(got.dtype).eps, np.finfo(wanted.dtype).eps))
-    error = np.abs(got.astype(np.complex128) - wanted if got.dtype.kind == "c" else got.astype(np.float64) - wanted)
+    error = np.abs(
+        got.astype(np.complex128) - wanted
+        if got.dtype.kind == "c"
+        else got.astype(np.float64) - wanted
+    )
     bad = ~(error <= ulps * eps * scale) & (got != wanted) & ~(np.isnan(got) & np.isnan(wanted))
     if not bad.any():
         return None

@@ -24,6 +24,7 @@ class DeviceLibrary(PlugradLibrary):
     """plugrad's tensors on the device "cuda"."""
 
     device = "cuda"
+    failed = False  # whether a battery has left the device of this process unusable
 
     def tensor(self, array: Array, requires_grad: bool = False) -> Any:
         return self._tensor(placed(np.asarray(array)), requires_grad)
@@ -63,10 +64,29 @@ class DeviceLibrary(PlugradLibrary):
             yield "when threads run in reversed order", found.order("reversed")
             yield "when threads run in shuffled order", found.order("shuffled", 7)
 
+    def settle(self) -> None:
+        from plugrad.backends.cuda import context
+        from plugrad.backends.cuda.errors import CudaError, EarlierFailure
+
+        try:
+            context.wait(None)
+        except CudaError as error:
+            # After a battery stopped the device, its report is the one to be read, not an error of the next.
+            if not DeviceLibrary.failed:
+                raise EarlierFailure(str(error)) from error
+
     def recover(self) -> None:
+        from plugrad.backends.cuda import context
+        from plugrad.backends.cuda.errors import CudaError
+
         found = emulator()
         if found is not None:
             found.reset()
+            return
+        try:
+            context.wait(None)
+        except CudaError:
+            DeviceLibrary.failed = True
 
 
 def emulator() -> Any:

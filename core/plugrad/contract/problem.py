@@ -333,8 +333,8 @@ def weights(rng: np.random.Generator, shape: tuple[int, ...], keep: Array | None
     return np.where(keep, values, 0.0) if keep is not None and keep.shape == shape else values
 
 
-def weights_like(rng: np.random.Generator, array: Array, keep: Array | None = None) -> Array:
-    """`weights` of the shape and dtype of an array, either part of a complex one on its own."""
+def weights_like(rng: np.random.Generator, array: Any, keep: Array | None = None) -> Array:
+    """`weights` of the shape and dtype of an array or tensor, either part of a complex one on its own."""
     found = weights(rng, array.shape, keep)
     if array.dtype.kind == "c":
         found = found + 1j * weights(rng, array.shape, keep)

@@ -22,7 +22,7 @@ class Failure:
         What is wrong, with the worst element and both numbers where numbers were compared.
     where : str
         The worst element, e.g. ``"d out[1, 2] / d x[0]"``.
-    expected, got : float or None
+    expected, got : float, complex or None
         The two numbers there.
     hint : str
         What usually causes it.
@@ -32,8 +32,8 @@ class Failure:
     sample: str
     message: str
     where: str = ""
-    expected: float | None = None
-    got: float | None = None
+    expected: float | complex | None = None
+    got: float | complex | None = None
     hint: str = ""
 
     def __str__(self) -> str:
@@ -48,6 +48,14 @@ class Failure:
         if self.hint:
             lines.append(f"    usual cause: {self.hint}")
         return "\n".join(lines)
+
+
+def _plain(failure: Failure) -> dict[str, object]:
+    """As `dataclasses.asdict`, complex numbers as text."""
+    return {
+        name: str(value) if isinstance(value, complex) else value
+        for name, value in asdict(failure).items()
+    }
 
 
 class CheckResult(NamedTuple):
@@ -141,5 +149,5 @@ class Report:
             "samples": self.samples,
             "checks": [result._asdict() for result in self.checks],
             "skipped": dict(self.skipped),
-            "failures": [asdict(failure) for failure in self.failures],
+            "failures": [_plain(failure) for failure in self.failures],
         }

@@ -48,7 +48,7 @@ class Run:
         self.bad_calls: list[Sample] = []
         self.rng = np.random.default_rng(zlib.crc32(target.subject.encode()) ^ 0x5EED)
         self.compared: set[str] = set()
-        self._slopes: dict[tuple[str, str], float] = {}
+        self._slopes: dict[tuple[str, str, str], float] = {}
 
     @property
     def where(self) -> str:
@@ -61,13 +61,14 @@ class Run:
         return [p for p in self.problems if p.live and p.active]
 
     def slope(self, problem: Problem, k: int) -> float:
-        """Largest derivative by the same input on all samples with the same constants: one function."""
+        """Largest derivative by the same input on all samples with the same constants, real or complex: one function."""
         if not self._slopes:
             for other in self.problems:
                 for i, gradient in zip(other.active, other.gradients):
-                    key = repr(other.sample.constants), other.names[i]
+                    key = repr(other.sample.constants), other.names[i], other.arrays[i].dtype.kind
                     self._slopes[key] = max(peak(gradient), self._slopes.get(key, 0.0))
-        return self._slopes.get((repr(problem.sample.constants), problem.names[k]), 0.0)
+        key = repr(problem.sample.constants), problem.names[k], problem.arrays[k].dtype.kind
+        return self._slopes.get(key, 0.0)
 
     def floor(self, problem: Problem) -> float:
         """Absolute tolerance for a derivative: rounding, seen from the largest ones around."""
@@ -94,7 +95,7 @@ def peak(array: np.ndarray) -> float:
 
 
 def is_no_fault(error: BaseException) -> bool:
-    """Whether an exception says nothing about the operator: no memory, no device, no compiler.
+    """Whether an exception says nothing about the operator: no memory, no device, one that failed before, no compiler.
 
     Such a one ends the battery; what was checked can be checked again later.
     """
@@ -104,7 +105,7 @@ def is_no_fault(error: BaseException) -> bool:
     if errors is None:
         return False
     uncompiled = isinstance(error, errors.CompileError) and not error.log
-    return uncompiled or isinstance(error, errors.NotAvailableError)
+    return uncompiled or isinstance(error, (errors.NotAvailableError, errors.EarlierFailure))
 
 
 def crashed(check: str, error: BaseException, sample: str = "", hint: str = "") -> Failure:

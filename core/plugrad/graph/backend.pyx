@@ -220,11 +220,21 @@ cdef class Backend:
         """An array of such a dtype as one that kernels take; anything else as it is."""
         return array
 
-    def rounded(self, array, dtype):
-        """What a kernel gave for widened arrays, in `dtype`; as it is where `dtype` is not for storage only."""
+    def rounded(self, array, dtype, bint limits=False):
+        """What a kernel gave for widened arrays, in `dtype`; as it is where `dtype` is not for storage only.
+
+        With `limits` the greatest and the least number of the wider dtype become those of `dtype`, not infinite.
+        """
         raise NotImplementedError(f"backend {self.name!r} has no dtypes for storage only")
 
     # What crosses to other libraries and devices; Python methods, too.
+
+    def is_scalar(self, value):
+        """Whether a value is a number with a dtype and no place of its own, which goes with tensors of any device."""
+        return False
+
+    def check_number(self, str name, value, dtype):
+        """Raise where tensors of `dtype` cannot hold a number that `name` is about to write."""
 
     def to_numpy(self, array):
         """The values as a NumPy array; a copy unless the array is in host memory already."""

@@ -248,6 +248,11 @@ cdef Tensor absorb(str name, Tensor target, Tensor result):
     if target.base is not None:
         refresh(target)
     check_target(name, target, result.needs_grad)
+    if result.meta.backend is not target.meta.backend:
+        raise RuntimeError(
+            f"{name}: a result on {result.meta.backend.name!r} cannot be written into a tensor on "
+            f"{target.meta.backend.name!r}"
+        )
     if result.meta.dtype != target.meta.dtype:
         if not may_hold(target.meta, result.meta):
             raise RuntimeError(
@@ -300,12 +305,31 @@ cdef Tensor inplace(object target, Tensor tensor, tuple args, dict kwargs):
     if tensor.base is not None:
         refresh(tensor)
     check_target(name, tensor, False)
-    # The graph of a tangent saves the old value, too.
-    operand = unshared(tensor) if instruments & PACK or tensor.tangent is not None else tensor
+    # The graph of a tangent saves the old value, too, and so may any of the operators that a composite is made of.
+    operand = tensor
+    if (
+        instruments & PACK
+        or tensor.tangent is not None
+        or (tensor.needs_grad and recording() and not isinstance(target, Op))
+    ):
+        operand = unshared(tensor)
     result = target(operand, *args, **kwargs)
     if not isinstance(result, Tensor):
         raise TypeError(f"{name}: the operator returns {type(result).__name__}; it has no in-place form")
+    if result is not operand and lies_in(<Tensor>result, <Tensor>operand):
+        plain = name.rpartition("::")[2][:-1]
+        raise RuntimeError(
+            f"{name}: the operator returns a view, which has no in-place form: nothing is to be written. "
+            f"Name the view instead: x = x.{plain}(…)"
+        )
     return absorb(name, tensor, <Tensor>result)
+
+
+cdef bint lies_in(Tensor result, Tensor operand) except -1:
+    """Whether an operator's result is a view of its operand."""
+    if result.base is None and not result.inference or result.meta.backend is not operand.meta.backend:
+        return False
+    return operand.meta.backend.shares(result._array, operand._array)
 
 
 cdef Tensor unshared(Tensor tensor):
@@ -335,11 +359,15 @@ class InPlace:
 
 
 def copy_(Tensor target not None, source):
-    """Write `source` (a Tensor, broadcast and cast as needed) into `target`, recorded."""
+    """Write `source` (a Tensor, moved, broadcast and cast as needed) into `target`, recorded."""
     cdef Tensor value
     if not isinstance(source, Tensor):
         raise TypeError(f"copy_() takes a Tensor, got {type(source).__name__}")
     value = <Tensor>source
+    if value.meta.backend is not target.meta.backend:
+        from plugrad.graph.transfer import transfer  # which needs this module
+
+        value = transfer(value, target.meta.backend.name)
     if value.meta.dtype != target.meta.dtype:
         value = target_of(CAST)(value, dtype=target.meta.dtype)
     if value.meta.shape != target.meta.shape:
@@ -353,6 +381,7 @@ def fill_(Tensor target not None, value):
         if (<Tensor>value).meta.shape != ():
             raise RuntimeError(f"fill_() takes a number or a 0-d tensor, got shape {value.shape}")
         return copy_(target, value)
+    target.meta.backend.check_number("fill_", value, target.meta.dtype)
     return copy_(target, make(target.meta.backend.full(target.meta, value), target.meta))
 
 

@@ -38,7 +38,7 @@ cdef class Op:
     cdef public bint once_differentiable
     cdef bint elementwise
     cdef bint simple
-    cdef bint widens
+    cdef readonly bint widens
     cdef bint variadic
     cdef bint uses_like
     cdef bint uses_constants

@@ -9,6 +9,7 @@ from plugrad.graph.tensor import Tensor
 UNVERIFIED: int
 VERIFYING: int
 READY: int
+NUMPY_NAMES: dict[str, str]
 REFUSED: int
 
 class Kernel:
@@ -45,6 +46,8 @@ class Op:
     def __init__(self, name: str) -> None: ...
     @property
     def name(self) -> str: ...
+    @property
+    def widens(self) -> bool: ...
     def find_kernel(self, device: str) -> Kernel | None: ...
     def make_backward_kernel(self, function: Any, device: str) -> Callable[..., Any]: ...
     def output_dtypes(

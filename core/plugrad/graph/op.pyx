@@ -35,6 +35,8 @@ VERIFYING = VERIFYING_STATE
 READY = READY_STATE
 REFUSED = REFUSED_STATE
 
+NUMPY_NAMES = {"axis": "dim", "keepdims": "keepdim"}  # of keywords, understood wherever ours are
+
 cdef dict _kinds_of_class = {
     "floating": ANY_FLOATING,
     "complex": ANY_FLOATING | COMPLEX,
@@ -137,6 +139,8 @@ cdef class Op:
         ``namespace::name``.
     state : int
         UNVERIFIED, VERIFYING, READY or REFUSED; only a READY operator runs without asking `resolve`.
+    widens : bool
+        Whether its kernels get arrays of dtypes for storage only as wider ones.
     """
 
     def __init__(self, str name):
@@ -319,6 +323,10 @@ cdef class Op:
         cdef list inputs = list(args[:fixed])
         cdef list rest = list(args[fixed:])
         cdef dict left = dict(kwargs)
+        if left and ("axis" in left or "keepdims" in left):
+            for theirs, ours in NUMPY_NAMES.items():
+                if theirs in left and theirs not in self.constants and ours in self.constants and ours not in left:
+                    left[ours] = left.pop(theirs)
         for name in self.inputs[len(inputs):fixed]:
             if name in left:
                 inputs.append(left.pop(name))

@@ -36,7 +36,7 @@ cdef bint keeps_dtype(Meta meta, object number):
 
 cdef Backend gather(Op op, list inputs):
     """Wrap arrays, refuse what is not an operand, and return the one backend of all tensors."""
-    cdef Backend backend = None
+    cdef Backend backend = None, home, found
     cdef Meta meta
     cdef Py_ssize_t i
     for i in range(len(inputs)):
@@ -60,6 +60,11 @@ cdef Backend gather(Op op, list inputs):
                     f"got {type(value).__name__}"
                 )
             array = found.adopt(value)
+            if found.is_scalar(value):
+                home = home_of(inputs)
+                if home is not None and home is not found:
+                    array = home.filled((), array.dtype, value)
+                    found = home
             inputs[i] = value = make(array, found.meta(array))
         if (<Tensor>value).base is not None:
             refresh(<Tensor>value)
@@ -73,6 +78,14 @@ cdef Backend gather(Op op, list inputs):
     if backend is None:
         raise TypeError(f"{op.name} needs at least one tensor, got {describe_inputs(inputs)}")
     return backend
+
+
+cdef Backend home_of(list inputs):
+    """The backend of the first tensor."""
+    for value in inputs:
+        if isinstance(value, Tensor):
+            return (<Tensor>value).meta.backend
+    return None
 
 
 cdef object plain_number(object value):

@@ -178,7 +178,7 @@ cdef Saved saved_entry(object value):
 cdef object no_complex_rule(Op op):
     return RuntimeError(
         f"{op.name}: the rule of this operator is for real numbers only; gradients of complex tensors need an "
-        "operator that declares them (dtypes='complex')"
+        "operator that declares them (dtypes='complex' or 'number')"
     )
 
 

@@ -1,7 +1,7 @@
 """Dtypes for storage only: tensors have them, kernels get and give a wider one.
 
-(a) Such a dtype (bfloat16 on the CPU) has a kind of its own, which no fast path takes; `dispatch` widens what a kernel
-    is passed and rounds what it returns, once. No operator and no kernel needs to know.
+(a) Such a dtype (float16 and bfloat16 on the CPU) has a kind of its own, which no fast path takes; `dispatch` widens
+    what a kernel is passed and rounds what it returns, once. No operator and no kernel needs to know.
 (b) Views, and operators for any dtype whatever, move elements without looking at them: they get the arrays as they are.
 (c) What a result is to be rounded to is what the operator's declaration says of inputs of these dtypes.
 """
@@ -29,7 +29,8 @@ cdef object call_widened(
     result = kernel.call(tuple(wide) + constants, op.constants)
     cdef list dtypes = declared_dtypes(op, inputs, constants) if expected is None else [expected.dtype] * op.n_outputs
     if op.n_outputs == 1:
-        return backend.rounded(result, dtypes[0])
+        # An operator with options may put the limits of the dtype that it sees where there is an infinity.
+        return backend.rounded(result, dtypes[0], op.elementwise and len(op.constants) > 0)
     if not isinstance(result, (tuple, list)) or len(result) != op.n_outputs:
         return result  # refused by the caller
     return tuple([backend.rounded(item, dtype) for item, dtype in zip(result, dtypes)])

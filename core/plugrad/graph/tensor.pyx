@@ -585,6 +585,18 @@ cdef class Tensor:
     def __rxor__(self, other):
         return binary(roles.XOR, other, self)
 
+    def __lshift__(self, other):
+        return binary(roles.LEFT_SHIFT, self, other)
+
+    def __rlshift__(self, other):
+        return binary(roles.LEFT_SHIFT, other, self)
+
+    def __rshift__(self, other):
+        return binary(roles.RIGHT_SHIFT, self, other)
+
+    def __rrshift__(self, other):
+        return binary(roles.RIGHT_SHIFT, other, self)
+
     def __iadd__(self, other):
         return update(roles.ADD, self, other)
 
@@ -611,6 +623,12 @@ cdef class Tensor:
 
     def __ixor__(self, other):
         return update(roles.XOR, self, other)
+
+    def __ilshift__(self, other):
+        return update(roles.LEFT_SHIFT, self, other)
+
+    def __irshift__(self, other):
+        return update(roles.RIGHT_SHIFT, self, other)
 
     def __ipow__(self, other, modulo):
         return NotImplemented if modulo is not None else update(roles.POW, self, other)

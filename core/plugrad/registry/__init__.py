@@ -17,6 +17,7 @@ from plugrad.registry.composite import Composite, composite
 from plugrad.registry.cuda import on_tensors, via_host
 from plugrad.registry.declaration import operator
 from plugrad.registry.declared import Declared
+from plugrad.registry.elsewhere import METHODS as _METHODS
 from plugrad.registry.errors import (
     DeclarationError,
     NameConflict,
@@ -62,6 +63,7 @@ __all__ = [
     "hookimpl",
     "label",
     "listen",
+    "misnamed",
     "on_tensors",
     "operator",
     "operators",
@@ -128,6 +130,11 @@ def plugins(*, load: bool = False) -> list[PluginInfo]:
     if load:
         _loader.load_all()
     return [plugin.info() for plugin in _loader.plugins]
+
+
+def misnamed() -> list[str]:
+    """A sentence for each plugin that an environment variable names and that is not installed."""
+    return _loader.misnamed()
 
 
 def listen(listener: Callable[[Iterable[str]], None]) -> None:
@@ -243,7 +250,11 @@ def _method(name: str) -> Callable[..., Any] | None:
     if name.startswith("_"):
         return None
     found = standard(name)
-    return found if found is not None and found.method else None
+    if found is not None and found.method:
+        return found
+    if name in _METHODS:
+        raise UnknownOperator(_METHODS[name].replace("`", ""))
+    return None
 
 
 _roles.set_resolver(get)

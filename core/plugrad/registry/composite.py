@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import Callable
 from typing import Any
 
-from plugrad.graph.op import READY, UNVERIFIED
+from plugrad.graph.op import NUMPY_NAMES, READY, UNVERIFIED
 from plugrad.registry.declared import Declared
 from plugrad.registry.errors import DeclarationError
 from plugrad.registry.random_operator import check_random_composite
@@ -32,7 +33,19 @@ class Composite(Declared):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self.state != READY:
             self.resolve()
+        if kwargs and ("axis" in kwargs or "keepdims" in kwargs):
+            kwargs = self._renamed(kwargs)
         return self.function(*args, **kwargs)
+
+    def _renamed(self, kwargs: dict[str, Any]) -> dict[str, Any]:
+        """The keywords with NumPy's names turned into the function's own, where it has these alone."""
+        names = inspect.signature(self.function).parameters
+        own = {
+            theirs: ours
+            for theirs, ours in NUMPY_NAMES.items()
+            if ours in names and theirs not in names
+        }
+        return {own.get(name, name): value for name, value in kwargs.items()}
 
 
 def composite(

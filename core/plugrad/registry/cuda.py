@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from plugrad.backends.dtypes import wide
 from plugrad.graph.grad_mode import no_grad
 from plugrad.graph.tensor import Tensor
 from plugrad.registry.errors import DeclarationError
@@ -195,7 +196,7 @@ def kernel_for(operator: OnDevice) -> Callable[..., Any] | None:
     if kind == "view":
         return view_kernel(operator)
     if kind == "via host":
-        return host_kernel(operator.function)
+        return host_kernel(operator)
     if kind == "expression":
         return expression_kernel(operator)
     return load_kernel(operator, cuda) if isinstance(cuda, str) else cuda
@@ -216,6 +217,11 @@ def load_kernel(operator: OnDevice, text: str) -> Callable[..., Any]:
         found: Any = importlib.import_module(module)
     except ImportError as error:
         raise ImportError(f"{where} cannot be imported: {error}") from error
+    except FileNotFoundError as error:
+        raise ImportError(
+            f"{where} cannot be imported: {error}. A package installs files that are no Python if its pyproject.toml lists "
+            "them in [tool.setuptools.package-data]"
+        ) from error
     for part in attribute.split("."):
         if not hasattr(found, part):
             raise ImportError(f"{where} does not exist: {module} has no {attribute!r}")
@@ -237,8 +243,9 @@ def view_kernel(operator: OnDevice) -> Callable[..., Any]:
     return view
 
 
-def host_kernel(function: Callable[..., Any]) -> Callable[..., Any]:
-    """`function` of NumPy arrays as a function of arrays on the device."""
+def host_kernel(operator: OnDevice) -> Callable[..., Any]:
+    """The reference function as a function of arrays on the device; 16-bit floats reach it as they do on the CPU."""
+    from plugrad.backends import CPU
     from plugrad.backends.cuda.array import from_host, to_host
 
     def down(value: Any) -> Any:
@@ -248,10 +255,31 @@ def host_kernel(function: Callable[..., Any]) -> Callable[..., Any]:
         return from_host(np.asarray(value))
 
     def kernel(*arrays: Any, **constants: Any) -> Any:
-        found = function(*map(down, arrays), **constants)
-        return tuple(map(up, found)) if isinstance(found, tuple | list) else up(found)
+        given = list(map(down, arrays))
+        wide = list(map(CPU.widened, given)) if operator.widens else given
+        found = operator.function(*wide, **constants)
+        several = isinstance(found, tuple | list)
+        results = list(found) if several else [found]
+        if any(x is not y for x, y in zip(wide, given)):
+            dtypes = result_dtypes(operator, given, constants)
+            results = [CPU.rounded(x, dtype) for x, dtype in zip(results, dtypes)]
+        return tuple(map(up, results)) if several else up(results[0])
 
     return kernel
+
+
+def result_dtypes(operator: OnDevice, arrays: list[Any], constants: dict[str, Any]) -> list[Any]:
+    """The dtypes of the results for host arrays of which at least one is of a dtype for storage only."""
+    schema = operator.schema
+    if not schema.elementwise:
+        like = [Tensor(x) if isinstance(x, np.ndarray) else x for x in arrays]
+        found = operator.output_dtypes(like, [constants[name] for name in schema.constants])
+        if found is not None:
+            return found
+    if schema.out_dtype not in (None, "real"):
+        return [np.dtype(schema.out_dtype)] * len(schema.outputs)
+    dtypes = [x.dtype for x in arrays if isinstance(x, np.ndarray)]
+    return [next(dtype for dtype in dtypes if wide(dtype) != dtype)] * len(schema.outputs)
 
 
 def expression_kernel(operator: OnDevice) -> Callable[..., Any]:
@@ -296,7 +324,9 @@ def checked(kernel: Callable[..., Any], function: Callable[..., Any]) -> Callabl
 
 def emptied(value: Any) -> Any:
     """An array on the host without elements that stands for an array; a number is itself."""
-    return np.empty(0, value.dtype) if hasattr(value, "gpudata") else value
+    if not hasattr(value, "gpudata"):
+        return value
+    return np.empty(0, wide(value.dtype))
 
 
 # ------------------------------------------------------------------------------- functions of Tensors

@@ -65,7 +65,7 @@ def operator(
         that with respect to the real part plus i times that with respect to the imaginary part (the
         conjugate of the Wirtinger derivative, as in PyTorch), so a rule multiplies by the ``.conj()`` of
         the derivative, which costs nothing where that is real; at least one sample is complex.
-        bfloat16 needs no thought: on the CPU functions and kernels get float32, and results are rounded.
+        The 16-bit floats need no thought: on the CPU functions and kernels get float32, and results are rounded.
         Views, and operators on "any", get the arrays as they are.
     out_dtype : str, optional
         The dtype of an elementwise result where it is not the promoted one, for example "bool"; "real" is

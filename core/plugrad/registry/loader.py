@@ -100,6 +100,21 @@ class Loader:
                     raise raising(plugin)
         return self._plugins
 
+    def misnamed(self) -> list[str]:
+        """A sentence for each name in ``PLUGRAD_PLUGINS`` and ``PLUGRAD_BLOCK`` that no plugin has."""
+        from plugrad.registry.metadata import unknown_names
+
+        names = sorted({name for plugin in self.plugins for name in plugin.namespaces})
+        said = []
+        for variable, unknown in unknown_names(self.plugins, self.environ).items():
+            for name in unknown:
+                close = difflib.get_close_matches(name, names, 1)
+                hint = f"; did you mean '{close[0]}'?" if close else ""
+                said.append(
+                    f"{variable} names '{name}', but no installed plugin is called that{hint}"
+                )
+        return said
+
     def owner(self, namespace: str) -> Plugin | None:
         """The plugin that owns a namespace; among blocked ones the first."""
         owners = [p for p in self.plugins if p.group == OPERATORS and namespace in p.namespaces]

@@ -14,7 +14,15 @@ from pathlib import Path
 
 from plugrad.registry.quarantine import KERNELS, OPERATORS, Plugin
 
-__all__ = ["DISTRIBUTION", "STANDARD", "canonical", "name_of", "scan", "version_of"]
+__all__ = [
+    "DISTRIBUTION",
+    "STANDARD",
+    "canonical",
+    "name_of",
+    "scan",
+    "unknown_names",
+    "version_of",
+]
 
 STANDARD = "standard"
 """The namespace of the operators that ship with plugrad."""
@@ -136,6 +144,18 @@ def _apply_environment(plugins: list[Plugin], environ: Mapping[str, str]) -> Non
 
 def _names(environ: Mapping[str, str], variable: str) -> set[str]:
     return {canonical(n.strip()) for n in environ.get(variable, "").split(",") if n.strip()}
+
+
+def unknown_names(plugins: Iterable[Plugin], environ: Mapping[str, str]) -> dict[str, list[str]]:
+    """The names in ``PLUGRAD_PLUGINS`` and ``PLUGRAD_BLOCK`` that no plugin and no distribution of one has, by variable."""
+    known = {
+        canonical(name) for plugin in plugins for name in (*plugin.namespaces, plugin.distribution)
+    }
+    return {
+        variable: unknown
+        for variable in (ALLOW, BLOCK)
+        if (unknown := sorted(_names(environ, variable) - known))
+    }
 
 
 def _find_conflicts(plugins: list[Plugin]) -> None:

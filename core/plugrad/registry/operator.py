@@ -77,6 +77,8 @@ class Operator(OnDevice):
     random, method : bool
     module, owner, replaces : str or None
     fingerprint : bytes
+    variants : dict
+        Keywords that other operators serve, and their defaults.
     """
 
     rule_arguments: tuple[tuple[str, int], ...] = ()
@@ -87,6 +89,7 @@ class Operator(OnDevice):
     jvp_plan: tuple[tuple[str, int], ...] = ()
     surrogate: Callable[..., Any] | None = None
     dtypes: Any = "floating"
+    variants: Mapping[str, Any] = {}
 
     def __init__(
         self,
@@ -226,10 +229,11 @@ class Operator(OnDevice):
                 )
         self._set_backward_kernel(found, plan, "cuda")
 
-    def variant(self, keyword: str, name: str) -> None:
+    def variant(self, keyword: str, name: str, default: Any) -> None:
         """Let another operator, by its name, serve the calls that give a keyword which this one does not have.
 
-        So an operator keeps its shortest way for the calls that give none.
+        So an operator keeps its shortest way for the calls that give none. `default` is the keyword's value that
+        makes the two the same.
 
         Raises
         ------
@@ -240,6 +244,7 @@ class Operator(OnDevice):
         if keyword in (*self.schema.inputs, *self.schema.constants):
             raise DeclarationError(f"{self.name}: {keyword!r} is a parameter of its own")
         self._set_variant(keyword, partial(_call, check_name(name)))
+        self.variants = {**self.variants, keyword: default}
 
     def jvp(self, rule: F) -> F:
         """Declare how tangents go forward; use as a decorator.
@@ -400,4 +405,6 @@ class Operator(OnDevice):
                 kind = by_name  # Python has no required parameter after one with a default
             defaulted = defaulted or default is not empty
             parameters.append(inspect.Parameter(each, kind, default=default))
+        for each, default in self.variants.items():
+            parameters.append(inspect.Parameter(each, by_name, default=default))
         return inspect.Signature(parameters)

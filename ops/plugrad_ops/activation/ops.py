@@ -57,7 +57,14 @@ def _(make):
     yield make.call(make.values([-700.0, 700.0]))
 
 
-@operator("standard::tanh", elementwise=True, dtypes="complex", cpu=cpu.tanh, cuda="tanh(input)", method=True)
+@operator(
+    "standard::tanh",
+    elementwise=True,
+    dtypes="complex",
+    cpu=cpu.tanh,
+    cuda="tanh(input)",
+    method=True,
+)
 def tanh(input):
     """Hyperbolic tangent."""
     return np.tanh(input)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from plugrad import operator, ops
+from plugrad import composite, operator, ops
+from plugrad.backends.sums import add_reduce
 
 
 def _same_meta(input, *, dim):
@@ -57,7 +58,7 @@ def softmax(input, *, dim):
     """
     out, axis = _shifted("softmax", input, dim)
     np.exp(out, out=out)
-    out /= np.sum(out, axis=axis, keepdims=True)
+    out /= add_reduce(out, axis, keepdims=True)
     return out
 
 
@@ -70,10 +71,11 @@ def _(grad, out, dim):
 @softmax.backward_kernel(cuda=".softmax_cuda:softmax_backward")
 def _(grad, out, dim):
     weighted = grad * out
-    return weighted - out * np.sum(weighted, axis=dim if out.ndim else None, keepdims=True)
+    return weighted - out * add_reduce(weighted, dim if out.ndim else None, keepdims=True)
 
 
 softmax.samples(_samples)
+softmax.variant("dtype", "standard::softmax_in", default=None)
 
 
 @operator("standard::log_softmax", infer=_same_meta, method=True, cuda=".softmax_cuda:log_softmax")
@@ -93,7 +95,7 @@ def log_softmax(input, *, dim):
         `input` has no dimension `dim`.
     """
     out, axis = _shifted("log_softmax", input, dim)
-    out -= np.log(np.sum(np.exp(out), axis=axis, keepdims=True))
+    out -= np.log(add_reduce(np.exp(out), axis, keepdims=True))
     return out
 
 
@@ -104,7 +106,31 @@ def _(grad, out, dim):
 
 @log_softmax.backward_kernel(cuda=".softmax_cuda:log_softmax_backward")
 def _(grad, out, dim):
-    return grad - np.exp(out) * np.sum(grad, axis=dim if out.ndim else None, keepdims=True)
+    return grad - np.exp(out) * add_reduce(grad, dim if out.ndim else None, keepdims=True)
 
 
 log_softmax.samples(_samples)
+log_softmax.variant("dtype", "standard::log_softmax_in", default=None)
+
+
+@composite("standard::softmax_in")
+def softmax_in(input, dim, *, dtype=None):
+    """`softmax` of the input in another dtype: ``softmax(dtype=)``."""
+    return ops.softmax(input if dtype is None else input.to(dtype), dim=dim)
+
+
+@composite("standard::log_softmax_in")
+def log_softmax_in(input, dim, *, dtype=None):
+    """`log_softmax` of the input in another dtype: ``log_softmax(dtype=)``."""
+    return ops.log_softmax(input if dtype is None else input.to(dtype), dim=dim)
+
+
+def _in_samples(make):
+    yield make.call(make.normal(3, 4), 1, dtype=np.dtype(np.float64))
+    yield make.call(make.normal(2, 3), 0)
+    yield make.call(make.integers(3), 0, dtype=np.dtype(np.float64))
+    yield make.error(IndexError, "dim", make.normal(2, 3), 2, dtype=np.dtype(np.float64))
+
+
+softmax_in.samples(_in_samples)
+log_softmax_in.samples(_in_samples)

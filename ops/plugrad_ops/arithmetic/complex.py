@@ -51,7 +51,9 @@ def check_pairs(shape, strides, itemsize):
         raise RuntimeError(
             f"view_as_complex: the last dimension holds the two parts, so its size must be 2; got shape {shape}"
         )
-    if math.prod(shape) and (strides[-1] != itemsize or any(s % (2 * itemsize) for s in strides[:-1])):
+    if math.prod(shape) and (
+        strides[-1] != itemsize or any(s % (2 * itemsize) for s in strides[:-1])
+    ):
         raise RuntimeError(
             "view_as_complex: the two parts must lie side by side in memory, pairs behind one another; got shape "
             f"{shape}, strides {strides} (bytes); contiguous() makes it so"

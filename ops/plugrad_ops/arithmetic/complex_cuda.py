@@ -18,9 +18,7 @@ def view_as_complex(input):
     """The kernel of ``standard::view_as_complex``."""
     dtype = complex_dtype(input.dtype)
     check_pairs(input.shape, input.strides, input.dtype.itemsize)
-    return storage.view(
-        input.shape[:-1], dtype, input.strides[:-1], storage.pointer(input), input
-    )
+    return storage.view(input.shape[:-1], dtype, input.strides[:-1], storage.pointer(input), input)
 
 
 def conj_physical(input):

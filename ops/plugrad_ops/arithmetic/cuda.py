@@ -52,8 +52,10 @@ def _of_integers(*operands):
 # ----------------------------------------------------------------------------- divisors, multiples
 
 DIVISORS = """
+// The size of the least integer is one that its own type cannot hold.
+template <class X> PLUGRAD_FN u64 size_of(X x) { return x < X(0) ? u64(0) - (u64)x : (u64)x; }
 template <class X> PLUGRAD_FN u64 gcd_of(X a, X b) {
-    u64 x = (u64)plugrad::abs(a), y = (u64)plugrad::abs(b);
+    u64 x = size_of(a), y = size_of(b);
     while (y) {
         const u64 rest = x % y;
         x = y;
@@ -63,7 +65,7 @@ template <class X> PLUGRAD_FN u64 gcd_of(X a, X b) {
 }
 template <class X> PLUGRAD_FN X lcm_of(X a, X b) {
     const u64 divisor = gcd_of(a, b);
-    return divisor ? (X)((u64)plugrad::abs(a) / divisor * (u64)plugrad::abs(b)) : X(0);
+    return divisor ? (X)(size_of(a) / divisor * size_of(b)) : X(0);
 }
 """
 

@@ -42,7 +42,7 @@ def add(input, other):
 
 
 add.backward(rules.add)
-add.variant("alpha", "standard::add_scaled")
+add.variant("alpha", "standard::add_scaled", default=1)
 
 
 @add.samples
@@ -66,7 +66,7 @@ def sub(input, other):
 
 
 sub.backward(rules.sub)
-sub.variant("alpha", "standard::sub_scaled")
+sub.variant("alpha", "standard::sub_scaled", default=1)
 
 
 @sub.samples
@@ -100,14 +100,21 @@ def _(make):
     yield make.call(make.complex(2, 3), make.complex(3))
 
 
-@operator("standard::div", elementwise=True, dtypes="complex", cpu=cpu.div, cuda="input / other", method=True)
+@operator(
+    "standard::div",
+    elementwise=True,
+    dtypes="complex",
+    cpu=cpu.div,
+    cuda="input / other",
+    method=True,
+)
 def div(input, other):
     """Quotient of two tensors or numbers; integers give float32. ``rounding_mode="floor"`` or ``"trunc"`` rounds it."""
     return np.true_divide(input, other)
 
 
 div.backward(rules.div, when={"input": "other"})
-div.variant("rounding_mode", "standard::div_rounded")
+div.variant("rounding_mode", "standard::div_rounded", default=None)
 
 
 @div.samples
@@ -244,7 +251,14 @@ def _(make):
     yield make.call(make.complex(2, 3))
 
 
-@operator("standard::sqrt", elementwise=True, dtypes="complex", cpu=cpu.sqrt, cuda="sqrt(input)", method=True)
+@operator(
+    "standard::sqrt",
+    elementwise=True,
+    dtypes="complex",
+    cpu=cpu.sqrt,
+    cuda="sqrt(input)",
+    method=True,
+)
 def sqrt(input):
     """Square root; the derivative at 0 is infinite."""
     return np.sqrt(input)
@@ -259,7 +273,14 @@ def _(make):
     yield make.call(make.complex(2, 3))
 
 
-@operator("standard::rsqrt", elementwise=True, dtypes="complex", cpu=cpu.rsqrt, cuda="rsqrt(input)", method=True)
+@operator(
+    "standard::rsqrt",
+    elementwise=True,
+    dtypes="complex",
+    cpu=cpu.rsqrt,
+    cuda="rsqrt(input)",
+    method=True,
+)
 def rsqrt(input):
     """One over the square root."""
     return np.reciprocal(np.sqrt(input))
@@ -280,7 +301,12 @@ def _(make):
 
 
 @operator(
-    "standard::reciprocal", elementwise=True, dtypes="complex", cpu=cpu.reciprocal, cuda="1 / input", method=True
+    "standard::reciprocal",
+    elementwise=True,
+    dtypes="complex",
+    cpu=cpu.reciprocal,
+    cuda="1 / input",
+    method=True,
 )
 def reciprocal(input):
     """One over each element."""
@@ -359,4 +385,3 @@ def _(make):
     yield make.call(make.values([1.5, 2.0]), make.values([2.0, 0.0]))
     yield make.call(make.complex(2, 3), make.complex(3))
     yield make.call(make.complex(3), 3)
-

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from plugrad import composite, ops
+from plugrad import composite, operator, ops
 from plugrad.backends.dtypes import kind
 from plugrad_ops.arithmetic.division import _near_jump
+from plugrad_ops.arithmetic.precision import once_rounded
 from plugrad_ops.sampling import binary
 
 ROUNDINGS = (None, "floor", "trunc")
@@ -63,6 +64,23 @@ add_scaled.samples(_samples)
 sub_scaled.samples(_samples)
 
 
+@operator("standard::trunc_divide", elementwise=True, kinks=_near_jump, cuda="trunc(input / other)")
+def trunc_divide(input, other):
+    """The quotient rounded towards 0; the derivative is 0 everywhere, at the jumps and where `other` is 0 too."""
+    return once_rounded(lambda x, y: np.trunc(np.true_divide(x, y)), input, other)
+
+
+@trunc_divide.backward
+def _(grad, needs):
+    none = ops.zeros_like(grad)
+    return none if needs.input else None, none if needs.other else None
+
+
+@trunc_divide.samples
+def _(make):
+    yield from binary(make, other_low=0.5, other_high=2.0)
+
+
 @composite(
     "standard::div_rounded",
     kinks=lambda input, other, *, tol, rounding_mode=None: (
@@ -85,10 +103,13 @@ def div_rounded(input, other, *, rounding_mode=None):
         return ops.div(input, other)
     if rounding_mode == "floor":
         return ops.floor_divide(input, other)
-    whole = [kind(x.dtype) in "biu" if hasattr(x, "dtype") else isinstance(x, int) for x in (input, other)]
+    whole = [
+        kind(x.dtype) in "biu" if hasattr(x, "dtype") else isinstance(x, int)
+        for x in (input, other)
+    ]
     if all(whole):  # of these numbers the quotient itself could be too large for a float
         return ops.floor_divide(input - ops.fmod(input, other), other)
-    return ops.trunc(ops.div(input, other))
+    return ops.trunc_divide(input, other)
 
 
 @div_rounded.samples

@@ -16,7 +16,9 @@ LN10 = math.log(10.0)
 # ------------------------------------------------------------------ exponentials, logarithms
 
 
-@operator("standard::exp", elementwise=True, dtypes="complex", cpu=cpu.exp, cuda="exp(input)", method=True)
+@operator(
+    "standard::exp", elementwise=True, dtypes="complex", cpu=cpu.exp, cuda="exp(input)", method=True
+)
 def exp(input):
     """e to the power of each element."""
     return np.exp(input)
@@ -66,7 +68,9 @@ def _(make):
     yield from unary(make)
 
 
-@operator("standard::log", elementwise=True, dtypes="complex", cpu=cpu.log, cuda="log(input)", method=True)
+@operator(
+    "standard::log", elementwise=True, dtypes="complex", cpu=cpu.log, cuda="log(input)", method=True
+)
 def log(input):
     """Natural logarithm."""
     return np.log(input)
@@ -159,7 +163,9 @@ def _(make):
 # ----------------------------------------------------------------------------- trigonometric
 
 
-@operator("standard::sin", elementwise=True, dtypes="complex", cpu=cpu.sin, cuda="sin(input)", method=True)
+@operator(
+    "standard::sin", elementwise=True, dtypes="complex", cpu=cpu.sin, cuda="sin(input)", method=True
+)
 def sin(input):
     """Sine of an angle in radians."""
     return np.sin(input)
@@ -179,7 +185,9 @@ def _(make):
     yield make.call(make.complex(2, 3))
 
 
-@operator("standard::cos", elementwise=True, dtypes="complex", cpu=cpu.cos, cuda="cos(input)", method=True)
+@operator(
+    "standard::cos", elementwise=True, dtypes="complex", cpu=cpu.cos, cuda="cos(input)", method=True
+)
 def cos(input):
     """Cosine of an angle in radians."""
     return np.cos(input)

@@ -3,6 +3,7 @@
 import math
 
 from plugrad import composite, ops
+from plugrad_ops.shape.copies import owned
 
 MODES = {
     # mode: the kind of map along each dimension, and the number of spatial dimensions that it is for
@@ -39,6 +40,8 @@ def _goals(sizes, size, scale_factor, recompute_scale_factor):
             raise ValueError("interpolate: recompute_scale_factor means nothing with size")
         return [int(n) for n in _each("size", size, sizes)], [None] * len(sizes)
     factors = [float(f) for f in _each("scale_factor", scale_factor, sizes)]
+    if not all(map(math.isfinite, factors)):
+        raise ValueError(f"interpolate: scale_factor must be finite, got {scale_factor!r}")
     goals = [math.floor(n * f) for n, f in zip(sizes, factors)]
     return goals, [None] * len(sizes) if recompute_scale_factor else factors
 
@@ -146,7 +149,8 @@ def pixel_shuffle(input, upscale_factor):
     k = len(lead)
     apart = ops.reshape(input, (*lead, c // (r * r), r, r, h, w))
     order = (*range(k), k, k + 3, k + 1, k + 4, k + 2)
-    return ops.reshape(ops.permute(apart, order), (*lead, c // (r * r), h * r, w * r))
+    out = ops.reshape(ops.permute(apart, order), (*lead, c // (r * r), h * r, w * r))
+    return owned(out, input)
 
 
 @pixel_shuffle.samples
@@ -177,7 +181,8 @@ def pixel_unshuffle(input, downscale_factor):
     k = len(lead)
     apart = ops.reshape(input, (*lead, c, h // r, r, w // r, r))
     order = (*range(k), k, k + 2, k + 4, k + 1, k + 3)
-    return ops.reshape(ops.permute(apart, order), (*lead, c * r * r, h // r, w // r))
+    out = ops.reshape(ops.permute(apart, order), (*lead, c * r * r, h // r, w // r))
+    return owned(out, input)
 
 
 @pixel_unshuffle.samples
@@ -208,7 +213,8 @@ def channel_shuffle(input, groups):
             f"{tuple(input.shape)}"
         )
     apart = ops.reshape(input, (n, groups, c // groups, *sizes))
-    return ops.reshape(ops.transpose(apart, dim0=1, dim1=2), tuple(input.shape))
+    out = ops.reshape(ops.transpose(apart, dim0=1, dim1=2), tuple(input.shape))
+    return owned(out, input)
 
 
 @channel_shuffle.samples

@@ -16,7 +16,7 @@ from functools import cache
 
 import numpy as np
 
-from plugrad.backends.cuda import layout
+from plugrad.backends.cuda import layout, storage
 from plugrad.backends.cuda.array import as_strided, view_by
 from plugrad_ops.indexing.spec import ARRAY, WHOLE, numpy_index, read
 
@@ -132,6 +132,7 @@ class Addresses:
 
     def _struct(self, lengths, steps, arrays):
         found, dims = self.indices, layout.MAX_DIMS
+        storage.used(*found.arrays)
 
         def padded(values, room):
             values = list(values)

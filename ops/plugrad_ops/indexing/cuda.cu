@@ -6,6 +6,8 @@
 // (c) Elements that must be told apart have a *key*, where the arrays of indices lead, and an *order*, their number in C
 //     order. Slices lead to different places, so they take no part in either.
 // (d) Only integers are ever updated atomically, and only by maximum, so the same input gives the same bits.
+// (e) Of the elements that meet at one place the last one stays. It is told by a claim: one per key, which the elements raise
+//     (`claim`), or, where keys are many times as many as elements, one per element, made by sorting (`claim_sorted`).
 //
 // Macros: UNIT, an integer type (or `Wide`) of the size of what is moved; T, the type of an element where elements are
 // added; I, the type in which elements are counted.
@@ -92,20 +94,34 @@ extern "C" __global__ void claim(I *claims, i64 count, Index x) {
     }
 }
 
+// The same, each for an element: its own order if it is the last one with its key, else -1. See `keys` for `sorted`, `order`.
+extern "C" __global__ void claim_sorted(I *claims, const i64 *sorted, const i64 *order, i64 count) {
+    for (ELEMENTS(i, count)) {
+        const bool last = i + 1 == (I)count || sorted[i + 1] != sorted[i];
+        claims[order[i]] = last ? (I)order[i] : I(-1);
+    }
+}
+
+enum { UNCLAIMED, BY_KEY, BY_ORDER };       // what a claim is for; as in cuda.py
+
+PLUGRAD_FN bool stays(const Spot &spot, const I *claims, i64 claimed) {
+    return spot.inside && (claimed == UNCLAIMED || claims[claimed == BY_KEY ? spot.key : spot.order] == (I)spot.order);
+}
+
 extern "C" __global__ void scatter(
-    char *tensor, const char *values, const I *claims, bool claimed, i64 count, Index x
+    char *tensor, const char *values, const I *claims, i64 claimed, i64 count, Index x
 ) {
     for (ELEMENTS(i, count)) {
         const Spot spot = find(x, i);
-        if (spot.inside && (!claimed || claims[spot.key] == (I)spot.order))
+        if (stays(spot, claims, claimed))
             *(UNIT *)(tensor + spot.tensor) = *(const UNIT *)(values + spot.values);
     }
 }
 
-extern "C" __global__ void is_last(bool *out, const I *claims, i64 count, Index x) {
+extern "C" __global__ void is_last(bool *out, const I *claims, i64 claimed, i64 count, Index x) {
     for (ELEMENTS(i, count)) {
         const Spot spot = find(x, i);
-        out[i] = spot.inside && claims[spot.key] == (I)spot.order;
+        out[i] = stays(spot, claims, claimed);
     }
 }
 

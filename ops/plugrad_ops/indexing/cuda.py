@@ -69,7 +69,7 @@ def checking():
 def first_outside(indices, ranges):
     """The first of the indices outside its range, as (which array, the index); None if all lie inside.
 
-    Waits for the device.
+    Waits for the device, unless indices are not looked at. Where there is nothing to lead to, they always are.
 
     Parameters
     ----------
@@ -78,7 +78,8 @@ def first_outside(indices, ranges):
     ranges : sequence of (int, int)
         For each, the least index and the one behind the greatest.
     """
-    if not checking() or not any(x.size for x in indices):
+    nowhere = any(x.size and low >= high for x, (low, high) in zip(indices, ranges))
+    if not (checking() or nowhere) or not any(x.size for x in indices):
         return None
     found = zeros((len(indices),), np.uint64)
     for i, (x, (low, high)) in enumerate(zip(indices, ranges)):
@@ -152,29 +153,58 @@ def one_hot(input, *, num_classes):
 # ---- writing -------------------------------------------------------------------------------------------------
 
 
+UNCLAIMED, BY_KEY, BY_ORDER = range(3)  # as in cuda.cu
+SPARSE, LARGE = (
+    64,
+    1 << 16,
+)  # places for each element, and places, from which on elements are sorted
+
+
 def _claims(name, found):
-    """For each key the order of the last element that leads there."""
+    """What tells which elements are the last that lead to their place, and how (`BY_KEY`, `BY_ORDER`).
+
+    A claim per place is the fastest, but takes memory of the size of the tensor.
+    """
     count = found.length(found.key_dims)
+    if found.space >= LARGE and count * SPARSE <= found.space:
+        keys, order = _sorted_keys(name, found)
+        claims = empty((count,), _order_type(found.size))
+        _launch("claim_sorted", count, claims, keys, order, count, many=found.size)
+        return claims, BY_ORDER, found.size
     most = max(found.size, found.space)
-    claims = empty((found.space,), np.dtype(np.int32 if _short(most) else np.int64))
+    claims = empty((found.space,), _order_type(most))
     fill(claims, -1)
     packed, _, _ = found.packed(name, dims=found.key_dims)
     _launch("claim", count, claims, count, packed, many=most)
-    return claims
+    return claims, BY_KEY, most
+
+
+def _order_type(most):
+    """The dtype in which kernels that count to `most` keep orders."""
+    return np.dtype(np.int32 if _short(most) else np.int64)
+
+
+def _sorted_keys(name, found):
+    """The keys of all elements, sorted, and the numbers that the elements had; equal keys stay in C order."""
+    count = found.length(found.key_dims)
+    packed, _, _ = found.packed(name, dims=found.key_dims)
+    keys = empty((count,), np.dtype(np.int64))
+    _launch("keys", count, keys, count, packed)
+    return sort_rows(as_strided(keys, (1, count), (8 * count, 8)))
 
 
 def _store(name, found, values):
     """Write values, broadcast to the shape of the index, where it leads."""
     if not found.size:
         return
-    claimed = bool(found.indices.arrays)
-    claims = _claims(name, found) if claimed else found.tensor
+    claims, claimed, many = found.tensor, UNCLAIMED, 0
+    if found.indices.arrays:
+        claims, claimed, many = _claims(name, found)
     strides = _broadcast(values, found.shape)
     packed, count, unit = found.packed(name, strides, unit=values.dtype.itemsize)
     if int(values.gpudata) % unit:
         unit = values.dtype.itemsize
         packed, count, _ = found.packed(name, strides)
-    many = max(found.size, found.space) if claimed else 0
     _launch(
         "scatter", count, found.tensor, values, claims, claimed, count, packed, unit=unit, many=many
     )
@@ -257,7 +287,9 @@ def index_clear(input, *indices, spec):
         nothing = zeros((1,), input.dtype)
         packed, count, _ = found.packed("index_clear")
         unit = input.dtype.itemsize
-        _launch("scatter", count, found.tensor, nothing, nothing, False, count, packed, unit=unit)
+        _launch(
+            "scatter", count, found.tensor, nothing, nothing, UNCLAIMED, count, packed, unit=unit
+        )
     return out
 
 
@@ -269,8 +301,8 @@ def last_writes(*indices, shape, spec):
     out = empty(found.shape, np.dtype(bool))
     if out.size:
         packed, count, _ = found.packed("last_writes")
-        many = max(found.size, found.space)
-        _launch("is_last", count, out, _claims("last_writes", found), count, packed, many=many)
+        claims, claimed, many = _claims("last_writes", found)
+        _launch("is_last", count, out, claims, claimed, count, packed, many=many)
     return out
 
 
@@ -319,9 +351,7 @@ def _accumulate(name, found, values, fold="sum", kept=True):
     count, width = found.length(found.key_dims), found.length(found.column_dims)
     packed, _, _ = found.packed(name, strides, found.key_dims)
     columns, _, _ = found.packed(name, strides, found.column_dims, arrays=False)
-    keys = empty((count,), np.dtype(np.int64))
-    _launch("keys", count, keys, count, packed)
-    keys, order = sort_rows(as_strided(keys, (1, count), (8 * count, 8)))
+    keys, order = _sorted_keys(name, found)
     across = min(1 << (width - 1).bit_length(), LANES)
     runs = LANES // across
     combine = _kernel("combine_runs", found.size, dtype=values.dtype, **FOLDS[fold])

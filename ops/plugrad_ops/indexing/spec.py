@@ -6,6 +6,7 @@ becomes the integer arrays of its true positions, which NumPy defines it to be. 
 dimension that is not there: `opened` makes it, for an index that holds one.
 """
 
+import math
 from operator import index as as_index
 
 import numpy as np
@@ -15,6 +16,7 @@ from plugrad.backends.dtypes import kind, rounded, wide
 
 ARRAY = "array"
 WHOLE = (None, None, None)
+SMALL = 1 << 16  # elements that cost less than another way around them
 
 
 class ScalarMask(Exception):
@@ -30,6 +32,8 @@ def parse_index(index, input):
         An entry is no integer, slice, None, Ellipsis, list, array or tensor.
     IndexError
         An array has a floating dtype, a mask does not fit, or there are more indices than dimensions.
+    RuntimeError
+        A tensor of indices is on another device.
     ScalarMask
         There is a single True or False, or a mask without dimensions.
     """
@@ -44,7 +48,7 @@ def parse_index(index, input):
         elif isinstance(entry, bool | np.bool_) or not _is_array(entry):
             _parse_scalar(entry, spec, arrays)
         else:
-            _parse_array(entry, spec, arrays, masks)
+            _parse_array(entry, input.device, spec, arrays, masks)
     if spec.count(Ellipsis) > 1:
         raise IndexError("getitem: an index can hold a single ellipsis (...)")
     used = sum(entry is not None and entry is not Ellipsis for entry in spec)
@@ -56,9 +60,20 @@ def parse_index(index, input):
 
 
 def _on_device(array, device):
+    """An array of indices where the tensor is; from the host they may go to any device."""
     if hasattr(array, "array"):
+        _require_reach(array, device)
         return array.to(device)
     return array if device == "cpu" else from_numpy(array).to(device)
+
+
+def _require_reach(index, device):
+    """Raise for an index on another device than the tensor and the host: bringing it here would wait for that one."""
+    if index.device not in ("cpu", device):
+        raise RuntimeError(
+            f"getitem: a tensor on {device!r} takes indices on the CPU or on its own device, got one on {index.device!r}; "
+            f"move it with .to({device!r})"
+        )
 
 
 def _bounds(entry):
@@ -84,7 +99,7 @@ def _parse_scalar(entry, spec, arrays):
         ) from None
 
 
-def _parse_array(entry, spec, arrays, masks):
+def _parse_array(entry, device, spec, arrays, masks):
     if isinstance(entry, list):
         entry = np.array([_on_host(item) for item in entry])
         if not entry.size:
@@ -93,6 +108,8 @@ def _parse_array(entry, spec, arrays, masks):
     if kind == "b":
         if not entry.ndim:
             raise ScalarMask
+        if hasattr(entry, "array"):
+            _require_reach(entry, device)
         masks.append((len(spec), entry.shape))
         for positions in _true_positions(entry):
             spec.append(ARRAY)
@@ -205,10 +222,16 @@ def require_shape(name, shape, expected):
 
 def positions(name, shape, spec, arrays):
     """For each element of ``x[index]`` its position in the flattened tensor, in C order."""
-    size = 1
-    for n in shape:
-        size *= n
-    return np.asarray(read(name, np.arange(size).reshape(shape), spec, arrays), order="C")
+    size = math.prod(shape)
+    if size <= SMALL:
+        return np.asarray(read(name, np.arange(size).reshape(shape), spec, arrays), order="C")
+    # A large tensor may be written at few places: nothing is made that has its size.
+    found = 0
+    for axis, n in enumerate(shape):
+        step = math.prod(shape[axis + 1 :])
+        along = (step * np.arange(n)).reshape(-1, *(1,) * (len(shape) - axis - 1))
+        found = found + read(name, np.broadcast_to(along, shape), spec, arrays)
+    return np.asarray(found, order="C")
 
 
 def add_at(size, where, values, dtype):

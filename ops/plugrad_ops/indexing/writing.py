@@ -4,12 +4,16 @@ Where several writes meet one position the last one stays, in the C order of the
 keeps that order for one-dimensional indices only, so all others go through flat positions.
 """
 
+import math
+
 import numpy as np
 
 from plugrad import composite, from_numpy, operator, ops
+from plugrad.backends.dtypes import check_number
 from plugrad_ops.indexing.ops import index_accumulate
 from plugrad_ops.indexing.spec import (
     ARRAY,
+    SMALL,
     WHOLE,
     ScalarMask,
     indexed_shape,
@@ -159,8 +163,17 @@ def _(make):
 def last_writes(*indices, shape, spec):
     """For each element of the index into `shape`, whether no later one, in C order, meets its position."""
     where = positions("last_writes", shape, spec, indices)
+    size = math.prod(shape)
+    if (
+        size > SMALL and size > 16 * where.size
+    ):  # by sorting, which needs nothing of the size of the tensor
+        order = np.argsort(where, axis=None, kind="stable")
+        ordered = where.ravel()[order]
+        out = np.ones(where.size, bool)
+        out[order[:-1]] = ordered[1:] != ordered[:-1]
+        return out.reshape(where.shape)
     order = np.arange(where.size).reshape(where.shape)
-    last = np.zeros(int(np.prod(shape)), np.intp)
+    last = np.zeros(size, np.intp)
     last[where.ravel()] = order.ravel()
     return last[where] == order
 
@@ -260,18 +273,25 @@ def _(make):
 
 @composite("standard::setitem")
 def setitem(input, index, value):
-    """``input[index] = value``, recorded; `value` is a tensor, an array or a number and takes the dtype of `input`."""
+    """``input[index] = value``, recorded; `value` is a tensor, an array or a number and takes the dtype of `input`.
+
+    A tensor of another device is moved where there are no arrays of indices, or where it is 0-d.
+    """
     try:
         spec, arrays = parse_index(index, input)
     except ScalarMask:
         index, input = opened(index, input)
         spec, arrays = parse_index(index, input)
     if not hasattr(value, "array"):
+        check_number("setitem", value, input.dtype)
         value = np.asarray(value, dtype=input.dtype)
         if input.device != "cpu":
             value = from_numpy(value).to(input.device)
-    elif value.dtype != input.dtype:
-        value = ops.cast(value, dtype=input.dtype)
+    else:
+        if not arrays or not value.ndim:
+            value = value.to(input.device)
+        if value.dtype != input.dtype:
+            value = ops.cast(value, dtype=input.dtype)
     return ops.index_write_(input, value, *arrays, spec=spec)
 
 

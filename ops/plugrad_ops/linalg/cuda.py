@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from plugrad.backends.cuda import layout
+from plugrad.backends.cuda import layout, storage
 from plugrad.backends.cuda.array import as_strided, contiguous, empty
 from plugrad.backends.cuda.dtypes import c_type, wide_type
 from plugrad.backends.dtypes import is_bfloat16
@@ -308,6 +308,7 @@ def _by_cublas(product, out, a, b, bias):
         return False
     if bias is not None:
         _filled(out, bias)
+    storage.used(out, a, b)
     stack = product.stack or (1,)
     inner = [
         (strides or (0,))[0] for strides in (product.a_stack, product.b_stack, product.c_stack)

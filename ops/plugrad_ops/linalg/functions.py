@@ -24,6 +24,8 @@ def linalg_matrix_power(A, n):
     """
     check_square("linalg_matrix_power", A.shape)
     n = index(n)
+    if n == 1:
+        return ops.clone(A)
     if n < 0:
         A, n = ops.linalg_inv(A), -n
     if n == 0:
@@ -209,7 +211,7 @@ def chain_matmul(*matrices):
     for x in matrices:
         if x.ndim != 2:
             raise RuntimeError(f"chain_matmul: expected matrices, got shape {x.shape}")
-    return matrices[0] if len(matrices) == 1 else ops.linalg_multi_dot(matrices)
+    return ops.clone(matrices[0]) if len(matrices) == 1 else ops.linalg_multi_dot(matrices)
 
 
 @chain_matmul.samples

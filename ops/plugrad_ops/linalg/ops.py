@@ -57,9 +57,7 @@ def conjugate(array):
     return np.conjugate(array) if array.dtype.kind == "c" else array
 
 
-@operator(
-    "standard::matmul", dtypes="number", infer=_matmul_meta, method=True, cuda=".cuda:matmul"
-)
+@operator("standard::matmul", dtypes="number", infer=_matmul_meta, method=True, cuda=".cuda:matmul")
 def matmul(input, other):
     """The matrix product; leading dimensions broadcast, a 1-d tensor is a row on the left and a column on the right.
 

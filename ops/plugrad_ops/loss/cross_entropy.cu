@@ -1,6 +1,7 @@
 // Cross entropy of logits and class indices, in one pass over the logits each way (see rows.cuh).
 //
-// A row are the logits of one target; targets and losses lie in C order. A target that is `ignored` has loss and gradient 0.
+// A row are the logits of one target; targets and losses lie in C order. A target that is `ignored` has loss and gradient 0,
+// and so has one that is no class, where those are not looked for.
 // The share `smoothing` of each target is spread evenly over all classes.
 //
 // Macros: those of rows.cuh, and L, the type in which losses are stored.
@@ -47,7 +48,7 @@ extern "C" __global__ void __launch_bounds__(ROW_THREADS) loss_gradients(
     const C own = C(1) - (C)smoothing, even = (C)(smoothing / (double)rows.length);
     for (i64 first = (i64)blockIdx.x * BLOCK_ROWS; first < rows.count; first += (i64)gridDim.x * BLOCK_ROWS) {
         const i64 row = first + row_of_thread(), wanted = row < rows.count ? target[row] : ignored;
-        const bool counts = row < rows.count && wanted != ignored;
+        const bool counts = row < rows.count && wanted != ignored && wanted >= 0 && wanted < rows.length;
         const i64 length = row < rows.count ? rows.length : 0;
         i64 at[2];
         begin_of_row(rows, row < rows.count ? row : 0, at);

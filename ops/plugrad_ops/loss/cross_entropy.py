@@ -11,6 +11,7 @@ import numpy as np
 
 from plugrad import composite, operator, ops
 from plugrad.backends.dtypes import kind
+from plugrad.backends.sums import add_reduce
 from plugrad_ops.loss import cpu
 from plugrad_ops.loss.ops import check_reduction, reduced
 from plugrad_ops.reduction.ops import stable_logsumexp
@@ -39,6 +40,38 @@ def _check_classes(name, target, kept, classes):
         raise IndexError(
             f"{name}: target {target[wrong].flat[0]} is out of bounds for {classes} classes (dimension 1 of input)"
         )
+
+
+def at_classes(name, scores, target, kept, dim):
+    """The scores at class indices along `dim`, and the indices, 0 where they are not `kept`.
+
+    A device is waited for once at most, and not at all if ``plugrad.cuda.check_indices`` is False: then the score of what
+    is no class is 0.
+
+    Raises
+    ------
+    IndexError
+        An index that is kept is no class.
+    """
+    classes = scores.shape[dim]
+    at = ops.where(kept, target, 0)
+    if target.device == "cpu":
+        _check_classes(name, target.array, kept.array, classes)
+        return ops.take_along_dim(scores, at, dim=dim), at
+    at = ops.cast(at, dtype=np.int64)
+    at = ops.where(at < 0, at - classes, at)  # a negative index leads nowhere
+    try:
+        return ops.take_along_dim(scores, at, dim=dim), at
+    except IndexError:
+        _check_classes(name, target.to("cpu").array, kept.to("cpu").array, classes)
+        raise
+
+
+def _without_outside(kept, target, classes):
+    """`kept` without what is no class, which is there only on devices where classes are not looked at: its loss is 0."""
+    if target.device == "cpu":
+        return kept
+    return ops.logical_and(kept, ops.logical_and(target >= 0, target < classes))
 
 
 def _with_dim(name, input, target):
@@ -80,12 +113,12 @@ def softmax_cross_entropy(
     at = np.expand_dims(np.where(kept, target, 0), dim)
     loss = total - np.take_along_axis(work, at, dim).squeeze(dim) if classes else total * 0
     if label_smoothing:
-        even = total - np.add.reduce(work, axis=dim) / work.dtype.type(classes)
+        even = total - add_reduce(work, dim) / work.dtype.type(classes)
         loss = (1 - label_smoothing) * loss + label_smoothing * even
     loss = np.where(kept, loss, work.dtype.type(0))
     if reduction == "none":
         return loss.astype(input.dtype, copy=False)
-    out = np.add.reduce(loss, axis=None)
+    out = add_reduce(loss)
     if reduction == "mean":
         out = out / work.dtype.type(np.count_nonzero(kept))
     return np.asarray(out).astype(input.dtype, copy=False)
@@ -106,6 +139,7 @@ def _(grad, input, target, ignore_index, reduction, label_smoothing):
     kept = target != ignore_index
     if reduction == "mean":
         grad = grad / ops.cast(ops.sum(kept), dtype=input.dtype)
+    kept = _without_outside(kept, target, classes)
     weight = ops.unsqueeze(ops.where(kept, grad, 0), dim=dim)
     wanted = ops.one_hot(ops.where(kept, target, 0), num_classes=classes)
     if dim != input.ndim - 1:
@@ -126,7 +160,7 @@ def _(grad, input, target, ignore_index, reduction, label_smoothing):
     kept = target != ignore_index
     work = input.astype(np.float32) if input.dtype == np.float16 else input
     out = np.exp(work - np.maximum.reduce(work, axis=dim, keepdims=True)) if classes else work * 0
-    out /= np.add.reduce(out, axis=dim, keepdims=True)
+    out /= add_reduce(out, dim, keepdims=True)
     if label_smoothing:
         out -= work.dtype.type(label_smoothing / classes)
     at = np.expand_dims(np.where(kept, target, 0), dim)
@@ -175,16 +209,24 @@ def nll_loss(input, target, weight=None, *, ignore_index=-100, reduction="mean")
     name = "nll_loss"
     check_reduction(name, reduction)
     dim, _ = _with_dim(name, input, target)
-    kept, classes = target != ignore_index, input.shape[dim]
-    _check_classes(name, target.to("cpu").array, kept.to("cpu").array, classes)
-    at = ops.where(kept, target, 0)
-    picked = ops.take_along_dim(input, ops.unsqueeze(at, dim=dim), dim=dim)
+    dtype = wide(input.dtype)
+    if dtype != input.dtype:  # which cannot count many targets
+        weight = None if weight is None else ops.cast(weight, dtype=dtype)
+        loss = ops.nll_loss(
+            ops.cast(input, dtype=dtype), target, weight, ignore_index=ignore_index, reduction=reduction
+        )
+        return ops.cast(loss, dtype=input.dtype)
+    kept = target != ignore_index
+    picked, at = at_classes(
+        name, input, ops.unsqueeze(target, dim=dim), ops.unsqueeze(kept, dim=dim), dim
+    )
     loss = ops.where(kept, -ops.squeeze(picked, dim=dim), 0)
     if weight is None:
         if reduction != "mean":
             return reduced(name, loss, reduction)
         return ops.sum(loss) / ops.cast(ops.sum(kept), dtype=input.dtype)
-    factor = ops.where(kept, _class_weight(name, weight, classes)[at], 0)
+    weight = _class_weight(name, weight, input.shape[dim])
+    factor = ops.where(kept, weight[ops.squeeze(at, dim=dim)], 0)
     loss = factor * loss
     if reduction != "mean":
         return reduced(name, loss, reduction)
@@ -262,7 +304,7 @@ def cross_entropy(
         return loss
     classes = input.shape[dim]
     shape = (classes,) + (1,) * (input.ndim - 1 - dim)
-    kept = target != ignore_index
+    kept = _without_outside(target != ignore_index, target, classes)
     even = ops.where(kept, -ops.sum(logs * ops.reshape(weight, shape), dim=dim), 0)
     if reduction == "mean":
         factor = ops.where(kept, weight[ops.where(kept, target, 0)], 0)

@@ -49,6 +49,37 @@ def _(make):
     yield make.error(RuntimeError, "broadcast", make.normal(2, 3), make.normal(2))
 
 
+@composite("standard::cdist")
+def cdist(x1, x2, p=2.0, compute_mode=None):
+    """The `p`-norm of the difference of each row of `x1`, (…, n, d), and each of `x2`, (…, m, d): (…, n, m).
+
+    `compute_mode` is accepted and changes nothing: differences are always formed, which loses no digits.
+
+    Raises
+    ------
+    RuntimeError
+        There are less than two dimensions, rows of different lengths, or `p` is negative.
+    """
+    if x1.ndim < 2 or x2.ndim < 2 or x1.shape[-1] != x2.shape[-1]:
+        raise RuntimeError(
+            f"cdist: expected matrices (…, n, d) and (…, m, d), got shapes {x1.shape} and {x2.shape}"
+        )
+    if p < 0:
+        raise RuntimeError(f"cdist: p must be at least 0, got {p}")
+    differences = ops.unsqueeze(x1, dim=-2) - ops.unsqueeze(x2, dim=-3)
+    if not x1.shape[-1]:
+        return ops.sum(differences, dim=-1)
+    return ops.norm(differences, p=p, dim=-1)
+
+
+@cdist.samples
+def _(make):
+    yield make.call(make.normal(2, 3), make.normal(4, 3))
+    yield make.call(make.normal(2, 1, 2, 3), make.normal(3, 1, 3), 1.0)
+    yield make.call(make.normal(0, 2), make.normal(3, 2))
+    yield make.error(RuntimeError, "expected matrices", make.normal(2, 3), make.normal(2, 2))
+
+
 @composite("standard::pdist")
 def pdist(input, p=2.0):
     """The `p`-norms of the differences of each two rows, in the order (0, 1), (0, 2), …, (1, 2), ….

@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from plugrad import composite, ops
-from plugrad_ops.loss.cross_entropy import _check_classes
+from plugrad_ops.loss.cross_entropy import at_classes
 from plugrad_ops.loss.ops import check_reduction, reduced
 
 SIGNS = np.array([1, -1, 1])
@@ -123,15 +123,15 @@ def multi_margin_loss(input, target, weight=None, p=1, margin=1.0, reduction="me
     if weight is not None and weight.shape != (classes,):
         raise RuntimeError(f"{name}: weight must have shape {(classes,)}, got {weight.shape}")
     at = ops.reshape(target, (-1, 1))
-    host = at.to("cpu").array
-    _check_classes(name, host, np.ones(host.shape, bool), classes)
-    lack = ops.relu(margin - ops.take_along_dim(scores, at, dim=1) + scores)
+    picked, at = at_classes(name, scores, at, at == at, 1)
+    lack = ops.relu(margin - picked + scores)
     if p == 2:
         lack = lack * lack
-    own = ops.one_hot(ops.reshape(target, (-1,)), num_classes=classes) != 0
+    at = ops.reshape(at, (-1,))
+    own = ops.one_hot(at, num_classes=classes) != 0
     loss = ops.sum(ops.where(own, 0.0, lack), dim=1) / classes
     if weight is not None:
-        loss = loss * weight[ops.reshape(target, (-1,))]
+        loss = loss * weight[at]
     return reduced(name, loss if batched else ops.reshape(loss, target.shape), reduction)
 
 
@@ -171,11 +171,10 @@ def multilabel_margin_loss(input, target, reduction="mean"):
     target = target if batched else ops.unsqueeze(target, dim=0)
     classes = scores.shape[1]
     valid = ops.cumsum(target < 0, dim=1) == 0
-    _check_classes(name, target.to("cpu").array, valid.to("cpu").array, classes)
-    at = ops.where(valid, target, 0)
+    picked, at = at_classes(name, scores, target, valid, 1)
     label = ops.where(ops.unsqueeze(valid, dim=2), ops.one_hot(at, num_classes=classes), 0)
     other = ops.unsqueeze(ops.sum(label, dim=1) == 0, dim=1)
-    own = ops.unsqueeze(ops.take_along_dim(scores, at, dim=1), dim=2)
+    own = ops.unsqueeze(picked, dim=2)
     lack = ops.relu(1.0 - own + ops.unsqueeze(scores, dim=1))  # of each target over each class
     counts = ops.logical_and(ops.unsqueeze(valid, dim=2), other)
     loss = ops.sum(ops.where(counts, lack, 0.0), dim=(1, 2)) / classes

@@ -261,14 +261,15 @@ def _(make):
 @operator(
     "standard::logistic_loss",
     elementwise=True,
-    cuda="max(input, 0) - input * target + log1p(exp(-abs(input)))",
+    cuda="(input > 0 ? input * (1 - target) : -input * target) + log1p(exp(-abs(input)))",
 )
 def logistic_loss(input, target):
     """The cross entropy of targets in [0, 1] and probabilities given by their logits, without overflow.
 
-    max(x, 0) - x t + log(1 + exp(-|x|)).
+    max(x, 0) - x t + log(1 + exp(-|x|)), where the difference is taken so that infinite logits leave an infinity.
     """
-    return np.maximum(input, 0) - input * target + np.log1p(np.exp(-np.abs(input)))
+    linear = np.where(input > 0, input * (1 - target), -input * target)
+    return linear + np.log1p(np.exp(-np.abs(input)))
 
 
 @logistic_loss.backward

@@ -1,5 +1,16 @@
 """Reductions: sums, products, variance, logsumexp, norms, extremes and ranks; running forms; summaries made of them."""
 
-from plugrad_ops.reduction import differences, extrema, norm, ops, order, running, scan, summaries
+from plugrad_ops.reduction import (
+    differences,
+    extrema,
+    mode,
+    norm,
+    ops,
+    order,
+    running,
+    scan,
+    summaries,
+    variance,
+)
 
-MODULES = (ops, extrema, order, norm, scan, running, differences, summaries)
+MODULES = (ops, variance, extrema, order, mode, norm, scan, running, differences, summaries)

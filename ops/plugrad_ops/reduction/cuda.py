@@ -14,12 +14,14 @@ import numpy as np
 
 from plugrad.backends.cuda import layout
 from plugrad.backends.cuda.array import as_strided, copy_into, empty
+from plugrad.backends.cuda.elementwise import COPY
 from plugrad.backends.cuda.reduction import SUM, Reduction
 from plugrad.backends.cuda.scan import CUMPROD, CUMSUM, LINEAR_SCAN, Scan
 from plugrad.backends.dtypes import wide
 from plugrad_ops.expressions import kernel
-from plugrad_ops.reduction.norm import order_of
-from plugrad_ops.reduction.ops import _degrees, _sum_to_axes, spread_options, total_dtype
+from plugrad_ops.reduction.norm import check_not_empty, order_of
+from plugrad_ops.reduction.ops import _sum_to_axes, fractional, mean_dtype, total_dtype
+from plugrad_ops.reduction.variance import degrees_of, spread_options
 from plugrad_ops.shape.dims import normalize_dim, normalize_dims, reduced_shape
 
 # ---- sum, mean, prod -----------------------------------------------------------------------------------------
@@ -28,10 +30,18 @@ MEAN = Reduction(finish="a / n", name="mean")
 PROD = Reduction(combine="a * b", identity="1", name="prod")
 
 
+def _real_part(input, dtype):
+    """What of `input` a result in `dtype` is of: the real parts of complex numbers where it is real."""
+    if input.dtype.kind != "c" or dtype.kind == "c":
+        return input
+    return kernel("real(input)", "input", out_dtype="real")(input)
+
+
 def sum(input, *, dim=None, keepdim=False, dtype=None):
     """The kernel of ``standard::sum``."""
     axes = normalize_dims("sum", dim, input.ndim)
-    return SUM(input, axes, keepdim, total_dtype(input.dtype, dtype))
+    dtype = total_dtype(input.dtype, dtype)
+    return SUM(_real_part(input, dtype), axes, keepdim, dtype)
 
 
 def sum_to(input, *, shape):
@@ -48,13 +58,15 @@ def sum_to(input, *, shape):
 def mean(input, *, dim=None, keepdim=False, dtype=None):
     """The kernel of ``standard::mean``."""
     axes = normalize_dims("mean", dim, input.ndim)
-    return MEAN(input, axes, keepdim, np.dtype(dtype or input.dtype))
+    dtype = mean_dtype(input.dtype, dtype)
+    return MEAN(_real_part(input, dtype), axes, keepdim, dtype)
 
 
 def prod(input, *, dim=None, keepdim=False, dtype=None):
     """The kernel of ``standard::prod``."""
     axes = normalize_dims("prod", dim, input.ndim)
-    return PROD(input, axes, keepdim, total_dtype(input.dtype, dtype))
+    dtype = total_dtype(input.dtype, dtype)
+    return PROD(_real_part(input, dtype), axes, keepdim, dtype)
 
 
 # ---- extremes ------------------------------------------------------------------------------------------------
@@ -157,7 +169,7 @@ def _variance(reduction, input, dim, unbiased, keepdim, correction):
     dim, correction = spread_options(dim, unbiased, correction)
     axes = normalize_dims(reduction.name, dim, input.ndim)
     middle = MEAN(input, axes, True, wide(input.dtype))
-    degrees = float(_degrees(input.shape, dim, correction))
+    degrees = float(degrees_of(input.shape, dim, correction))
     return reduction((input, middle), axes, keepdim, input.dtype, degrees=degrees)
 
 
@@ -191,8 +203,10 @@ LOGSUMEXP = Reduction(name="logsumexp", **EXPONENTIALS)
 
 def logsumexp(input, *, dim, keepdim=False):
     """The kernel of ``standard::logsumexp``."""
-    axes = normalize_dims("logsumexp", dim, input.ndim)
-    return LOGSUMEXP(input, axes, keepdim, input.dtype)
+    axes, dtype = normalize_dims("logsumexp", dim, input.ndim), fractional(input.dtype)
+    if dtype != input.dtype:
+        input = COPY(input, dtype=dtype)
+    return LOGSUMEXP(input, axes, keepdim, dtype)
 
 
 # ---- norms ---------------------------------------------------------------------------------------------------
@@ -217,6 +231,7 @@ SCALED = "root * (top > 0 && isfinite(top) ? top : 1)"
 def norm(input, *, p=2.0, dim=None, keepdim=False):
     """The kernel of ``standard::norm``."""
     axes, p = normalize_dims("norm", dim, input.ndim), order_of("norm", p)
+    check_not_empty(p, input.shape, axes)
     simple = {math.inf: GREATEST, -math.inf: SMALLEST, 0: NONZERO, 1: SIZES}.get(p)
     if simple is None and p == 2 and input.dtype != np.float64:
         simple = SQUARES
@@ -238,13 +253,15 @@ def norm(input, *, p=2.0, dim=None, keepdim=False):
 def cumsum(input, *, dim, dtype=None):
     """The kernel of ``standard::cumsum``."""
     axis = normalize_dim("cumsum", dim, input.ndim)
-    return CUMSUM(input, axis, out_dtype=total_dtype(input.dtype, dtype))
+    dtype = total_dtype(input.dtype, dtype)
+    return CUMSUM(_real_part(input, dtype), axis, out_dtype=dtype)
 
 
 def cumprod(input, *, dim, dtype=None):
     """The kernel of ``standard::cumprod``."""
     axis = normalize_dim("cumprod", dim, input.ndim)
-    return CUMPROD(input, axis, out_dtype=total_dtype(input.dtype, dtype))
+    dtype = total_dtype(input.dtype, dtype)
+    return CUMPROD(_real_part(input, dtype), axis, out_dtype=dtype)
 
 
 def linear_scan(factor, term, *, dim):

@@ -5,6 +5,8 @@ import math
 import numpy as np
 
 from plugrad import composite, operator, ops
+from plugrad.backends.dtypes import kind
+from plugrad.backends.sums import add_reduce
 from plugrad_ops.reduction.ops import kept
 from plugrad_ops.shape.dims import normalize_dims, reduced_shape
 
@@ -24,6 +26,14 @@ def order_of(name, p):
     return p
 
 
+def check_not_empty(p, shape, axes):
+    """Raise RuntimeError for a norm of nothing that would have to be the least or greatest of nothing."""
+    if (p < 0 or p == math.inf) and any(shape[axis] == 0 for axis in axes):
+        raise RuntimeError(
+            f"norm: of no elements the norm of order {p} has no value; got shape {shape}, dimensions {axes}"
+        )
+
+
 def _norm_meta(input, *, p=2.0, dim=None, keepdim=False):
     return reduced_shape(input.shape, normalize_dims("norm", dim, input.ndim), keepdim), input.dtype
 
@@ -35,9 +45,9 @@ def _norm(size, p, axes):
     if p == -math.inf:
         return np.minimum.reduce(size, axis=axes, keepdims=True, initial=math.inf)
     if p == 0:
-        return np.add.reduce(size != 0, axis=axes, keepdims=True, dtype=size.dtype)
+        return add_reduce(size != 0, axes, size.dtype, keepdims=True)
     if p == 1:
-        return np.add.reduce(size, axis=axes, keepdims=True)
+        return add_reduce(size, axes, keepdims=True)
     out = _power_sum(size, p, axes)
     if np.any((out < 1e-150 if size.dtype == np.float64 else out < 1e-18) | np.isinf(out)):
         top = np.maximum.reduce(size, axis=axes, keepdims=True, initial=0)
@@ -48,8 +58,8 @@ def _norm(size, p, axes):
 
 def _power_sum(size, p, axes):
     if p == 2:
-        return np.sqrt(np.add.reduce(np.square(size), axis=axes, keepdims=True))
-    return np.add.reduce(size**p, axis=axes, keepdims=True) ** (1 / p)
+        return np.sqrt(add_reduce(np.square(size), axes, keepdims=True))
+    return add_reduce(size**p, axes, keepdims=True) ** (1 / p)
 
 
 def _norm_kinks(input, *, tol, p=2.0, dim=None, keepdim=False):
@@ -66,6 +76,10 @@ def _norm_kinks(input, *, tol, p=2.0, dim=None, keepdim=False):
     return np.broadcast_to(near, size.shape)
 
 
+def _norm_in_kinks(input, *, tol, p=2.0, dim=None, keepdim=False, dtype=None):
+    return _norm_kinks(input, tol=tol, p=p, dim=dim, keepdim=keepdim)
+
+
 @operator("standard::norm", infer=_norm_meta, kinks=_norm_kinks, method=True, cuda=".cuda:norm")
 def norm(input, *, p=2.0, dim=None, keepdim=False):
     """(Σ |input|**p)**(1/p) over `dim`, ``"fro"`` being 2; the greatest or smallest size for p = ±inf, the nonzero ones' number for 0.
@@ -73,6 +87,7 @@ def norm(input, *, p=2.0, dim=None, keepdim=False):
     Where the true value is in range, neither squares nor powers overflow or vanish.
     """
     axes, p = normalize_dims("norm", dim, input.ndim), order_of("norm", p)
+    check_not_empty(p, input.shape, axes)
     work = np.abs(input.astype(np.float32) if input.dtype == np.float16 else input)
     out = _norm(work, p, axes).astype(input.dtype, copy=False)
     return out if keepdim else out.reshape(reduced_shape(input.shape, axes, False))
@@ -114,16 +129,47 @@ def _(make):
     yield make.call(make.normal(0, 3), dim=1)
     yield make.error(IndexError, "out of range", make.normal(2, 3), dim=2)
     yield make.error(ValueError, "'fro'", make.normal(2, 3), p="nuc")
+    yield make.error(RuntimeError, "no elements", make.normal(0, 3), p=math.inf, dim=0)
+
+
+norm.variant("dtype", "standard::norm_in", default=None)
+
+
+@composite("standard::norm_in", kinks=_norm_in_kinks)
+def norm_in(input, p=2.0, dim=None, keepdim=False, *, dtype=None):
+    """`norm` of the input in another dtype: ``norm(dtype=)``.
+
+    Raises
+    ------
+    RuntimeError
+        `dtype` is not floating, or narrower than the input's.
+    """
+    if dtype is not None:
+        dtype = np.dtype(dtype)
+        if kind(dtype) != "f" or np.promote_types(dtype, input.dtype) != dtype:
+            raise RuntimeError(
+                f"norm: dtype must be floating and hold what the input's {input.dtype} holds, got {dtype}"
+            )
+        input = ops.cast(input, dtype=dtype)
+    return ops.norm(input, p=p, dim=dim, keepdim=keepdim)
+
+
+@norm_in.samples
+def _(make):
+    yield make.call(make.normal(2, 3), dim=1, dtype=np.dtype(np.float64))
+    yield make.call(make.distinct(3), p=3.0)
+    yield make.call(make.integers(3, low=1), dtype=np.dtype(np.float64))
+    yield make.error(RuntimeError, "dtype", make.normal(3), dtype=np.dtype(np.int64))
 
 
 @composite("standard::normalize")
 def normalize(input, p=2.0, dim=1, eps=1e-12):
-    """`input` divided by its norm over `dim`; 0, with gradient 0, where the norm does not exceed `eps`.
+    """`input` divided by its norm over `dim`, or by `eps` where that is greater; 0, with gradient 0, for a zero vector.
 
-    PyTorch divides by `eps` there, so that the gradient at the zero vector is 1 / eps.
+    PyTorch's gradient at the zero vector is 1 / eps.
     """
     length = ops.norm(input, p=p, dim=dim, keepdim=True)
-    return input / ops.where(length <= eps, math.inf, length)
+    return input / ops.where(length == 0, math.inf, ops.clamp_min(length, eps))
 
 
 @normalize.samples
@@ -131,4 +177,5 @@ def _(make):
     yield make.call(make.normal(2, 3))
     yield make.call(make.positive(2, 3), p=1.0, dim=0)
     yield make.call(make.normal(0, 3))
+    yield make.call(make.values([[0.25, -0.26], [1.28, 0.21]]), dim=0, eps=0.5)
     yield make.error(IndexError, "out of range", make.normal(2), dim=1)

@@ -1,4 +1,4 @@
-"""Sums, means, products, variance and logsumexp over dimensions.
+"""Sums, means, products and logsumexp over dimensions.
 
 `dim` is an integer, a tuple of integers, or None for all dimensions (an empty tuple means all, too). A rule gets
 the gradient of the reduced shape back to the shape of `input` by inserting the reduced dimensions and expanding them: no
@@ -11,6 +11,7 @@ import numpy as np
 
 from plugrad import operator, ops
 from plugrad.backends.dtypes import kind, wide
+from plugrad.backends.sums import add_reduce
 from plugrad_ops.shape.cpu import expanded
 from plugrad_ops.shape.dims import normalize_dims, reduced_shape
 
@@ -48,9 +49,18 @@ def total_dtype(dtype, asked=None):
     return np.dtype(np.int64) if dtype.kind in "biu" else dtype
 
 
+def real_part(input, dtype):
+    """What of `input` a result in `dtype` is of: the real parts of complex numbers where it is real."""
+    return input.real if input.dtype.kind == "c" and dtype.kind != "c" else input
+
+
 def accumulate(ufunc, input, axes, keepdim, dtype):
     """``ufunc.reduce`` with the result in `dtype`, summed up in float32 at least."""
-    out = ufunc.reduce(input, axis=axes, dtype=wide(dtype), keepdims=keepdim)
+    input = real_part(input, dtype)
+    if ufunc is np.add:
+        out = add_reduce(input, axes, wide(dtype), keepdim)
+    else:
+        out = ufunc.reduce(input, axis=axes, dtype=wide(dtype), keepdims=keepdim)
     return out.astype(dtype) if out.dtype != dtype else out
 
 
@@ -71,7 +81,7 @@ def _sum_meta(input, *, dim=None, keepdim=False, dtype=None):
 def sum(input, *, dim=None, keepdim=False, dtype=None):
     """The sum over `dim`; bools and integers are summed in int64 unless `dtype` says otherwise."""
     if dim is None and dtype is None and input.dtype.char in "fd":
-        return np.add.reduce(input, axis=None, keepdims=keepdim)
+        return add_reduce(input, None, None, keepdim)
     dtype = total_dtype(input.dtype, dtype)
     return accumulate(np.add, input, _axes("sum", dim, input), keepdim, dtype)
 
@@ -155,9 +165,7 @@ def mean_dtype(dtype, asked=None):
     """
     found = np.dtype(asked or dtype)
     if kind(found) not in "fc":
-        raise TypeError(
-            f"mean: the result must be floating, got {found}; for integers give dtype="
-        )
+        raise TypeError(f"mean: the result must be floating, got {found}; for integers give dtype=")
     return found
 
 
@@ -176,8 +184,9 @@ def mean(input, *, dim=None, keepdim=False, dtype=None):
         The input holds integers and no `dtype` is given, or `dtype` is one of integers.
     """
     dtype = mean_dtype(input.dtype, dtype)
+    input = real_part(input, dtype)
     work = wide(dtype)
-    out = np.add.reduce(input, axis=_axes("mean", dim, input), dtype=work, keepdims=keepdim)
+    out = add_reduce(input, _axes("mean", dim, input), work, keepdim)
     count = input.size if dim is None else reduced_count(input.shape, dim)
     return np.divide(out, work.type(count), dtype=work).astype(dtype, copy=False)
 
@@ -222,7 +231,11 @@ def prod(input, *, dim=None, keepdim=False, dtype=None):
 
 @prod.backward
 def _(grad, input, dim, keepdim):
-    if grad.dtype != input.dtype:  # a narrower `dtype` concerns the result, not the gradient of a wider input
+    if grad.dtype.kind != "c":
+        input = input.real
+    if (
+        grad.dtype != input.dtype
+    ):  # a narrower `dtype` concerns the result, not the gradient of a wider input
         grad = ops.cast(grad, dtype=input.dtype)
     # The product as a binary tree and its gradient down that tree: no division, so zeros need no case of their own,
     # and only products, so it can be differentiated any number of times.
@@ -259,106 +272,9 @@ def _(make):
     yield make.call(make.values([[2.0, 0.0, 4.0], [1.0, 2.0, 3.0]]), dim=-1)
     yield make.call(make.normal(), dim=0)
     yield make.call(make.complex(3), dim=0)
+    yield make.call(make.complex(2), dtype=np.dtype(np.float64))
     yield make.call(make.normal(0, 3), dim=0)
     yield make.error(IndexError, "out of range", make.normal(2, 3), dim=-3)
-
-
-# ---- variance ------------------------------------------------------------------------------------------------
-
-
-def spread_options(dim, unbiased, correction):
-    """`dim` and the correction: PyTorch also takes ``var(unbiased)``, ``unbiased`` for the correction, and None for 1."""
-    if isinstance(dim, bool):
-        dim, unbiased = None, dim
-    if unbiased is not None:
-        return dim, int(unbiased)
-    return dim, 1 if correction is None else correction
-
-
-def _degrees(shape, dim, correction):
-    """The number of elements less the correction; NaN when nothing is left, as 0 / 0 is."""
-    return (
-        (reduced_count(shape, dim) - correction)
-        if reduced_count(shape, dim) > correction
-        else math.nan
-    )
-
-
-def _variance(name, input, dim, unbiased, keepdim, correction):
-    dim, correction = spread_options(dim, unbiased, correction)
-    axes = normalize_dims(name, dim, input.ndim)
-    work = input.astype(np.float32) if input.dtype == np.float16 else input
-    count = reduced_count(input.shape, dim)
-    mean = np.add.reduce(work, axis=axes, keepdims=True) / work.dtype.type(count)
-    square = np.square(work - mean)
-    out = np.add.reduce(square, axis=axes, keepdims=keepdim)
-    return out / work.dtype.type(_degrees(input.shape, dim, correction))
-
-
-def _var_meta(input, *, dim=None, unbiased=None, keepdim=False, correction=1):
-    dim, _ = spread_options(dim, unbiased, correction)
-    return reduced_shape(input.shape, normalize_dims("var", dim, input.ndim), keepdim), input.dtype
-
-
-def _var_samples(make):
-    yield make.call(make.normal(2, 3))
-    yield make.call(make.normal(2, 3, 2), dim=(0, -1), keepdim=True)
-    yield make.call(make.normal(4, 3), dim=0, unbiased=False)
-    yield make.call(make.normal(4, 3), dim=-1, correction=0.5)
-    yield make.call(make.normal(), correction=0)
-    yield make.call(make.normal(0, 3), dim=1)
-    yield make.error(IndexError, "out of range", make.normal(2, 3), dim=2)
-
-
-@operator("standard::var", infer=_var_meta, method=True, cuda=".cuda:var")
-def var(input, *, dim=None, unbiased=None, keepdim=False, correction=1):
-    """The sum of squared deviations from the mean over `dim`, divided by the number of elements less `correction`.
-
-    ``unbiased=False`` is ``correction=0``. Two passes, so a large mean costs no digits.
-    """
-    out = _variance("var", input, dim, unbiased, keepdim, correction)
-    return out.astype(input.dtype, copy=False)
-
-
-@var.backward
-def _(grad, input, dim, unbiased, keepdim, correction):
-    dim, correction = spread_options(dim, unbiased, correction)
-    scale = 2 / _degrees(input.shape, dim, correction)
-    return kept(grad * scale, input.shape, dim, keepdim) * (
-        input - ops.mean(input, dim=dim, keepdim=True)
-    )
-
-
-var.samples(_var_samples)
-
-
-def _constant_slices(input, *, tol, dim=None, unbiased=None, keepdim=False, correction=1):
-    dim, _ = spread_options(dim, unbiased, correction)
-    axes = normalize_dims("std", dim, input.ndim)
-    if not input.size:
-        return np.zeros(input.shape, bool)
-    spread_out = np.max(input, axis=axes, keepdims=True) - np.min(input, axis=axes, keepdims=True)
-    return np.broadcast_to(spread_out <= tol, input.shape)
-
-
-@operator("standard::std", infer=_var_meta, kinks=_constant_slices, method=True, cuda=".cuda:std")
-def std(input, *, dim=None, unbiased=None, keepdim=False, correction=1):
-    """The square root of `var`; where that is 0 the gradient is 0."""
-    out = np.sqrt(_variance("std", input, dim, unbiased, keepdim, correction))
-    return out.astype(input.dtype, copy=False)
-
-
-@std.backward
-def _(grad, input, out, dim, unbiased, keepdim, correction):
-    dim, correction = spread_options(dim, unbiased, correction)
-    flat = out == 0
-    scale = ops.where(flat, 0, grad / ops.where(flat, 1, out)) / _degrees(
-        input.shape, dim, correction
-    )
-    return kept(scale, input.shape, dim, keepdim) * (input - ops.mean(input, dim=dim, keepdim=True))
-
-
-std.samples(_var_samples)
 
 
 # ---- logsumexp -----------------------------------------------------------------------------------------------
@@ -369,7 +285,7 @@ def stable_logsumexp(input, axes, keepdim):
     work = input.astype(np.float32) if input.dtype == np.float16 else input
     top = np.maximum.reduce(work, axis=axes, keepdims=True, initial=-np.inf)
     top = np.where(np.isfinite(top), top, work.dtype.type(0))
-    total = np.add.reduce(np.exp(work - top), axis=axes, keepdims=True)
+    total = add_reduce(np.exp(work - top), axes, keepdims=True)
     out = np.log(total) + top
     return (out if keepdim else out.reshape(reduced_shape(input.shape, axes, False))).astype(
         input.dtype, copy=False
@@ -387,7 +303,11 @@ def _logsumexp_meta(input, *, dim, keepdim=False):
 
 
 @operator(
-    "standard::logsumexp", dtypes="numeric", infer=_logsumexp_meta, method=True, cuda=".cuda:logsumexp"
+    "standard::logsumexp",
+    dtypes="numeric",
+    infer=_logsumexp_meta,
+    method=True,
+    cuda=".cuda:logsumexp",
 )
 def logsumexp(input, *, dim, keepdim=False):
     """log Σ exp(input) over `dim`, without overflow; -inf where there is nothing, or nothing above -inf."""
@@ -416,7 +336,7 @@ def _(grad, input, out, dim, keepdim):
     if infinite.any():
         hit = ((input == top) & (top > 0)).astype(input.dtype)
         axes = normalize_dims("logsumexp", dim, input.ndim)
-        count = np.maximum(np.add.reduce(hit, axis=axes, keepdims=True), 1)
+        count = np.maximum(add_reduce(hit, axes, keepdims=True), 1)
         weight = np.where(infinite, hit / count, weight)
     return spread_array(grad, input.shape, dim, keepdim) * weight
 

@@ -137,8 +137,9 @@ def logcumsumexp(input, *, dim):
     axis = normalize_dim("logcumsumexp", dim, input.ndim)
     if not input.ndim:
         return input.copy()
-    wide = np.promote_types(input.dtype, np.float32)
-    return np.logaddexp.accumulate(input, axis=axis, dtype=wide).astype(input.dtype, copy=False)
+    return np.logaddexp.accumulate(input, axis=axis, dtype=np.float64).astype(
+        input.dtype, copy=False
+    )
 
 
 @logcumsumexp.backward

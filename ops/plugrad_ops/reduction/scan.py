@@ -3,9 +3,9 @@
 import numpy as np
 
 from plugrad import operator, ops
-from plugrad.backends.dtypes import wide
+from plugrad.backends.dtypes import kind
 from plugrad_ops.reduction import cpu
-from plugrad_ops.reduction.ops import total_dtype
+from plugrad_ops.reduction.ops import real_part, total_dtype
 from plugrad_ops.shape.dims import normalize_dim
 
 
@@ -17,9 +17,14 @@ def _scan_meta(input, *, dim, dtype=None):
 def _accumulate(name, ufunc, input, dim, dtype):
     axis = normalize_dim(name, dim, input.ndim)
     dtype = total_dtype(input.dtype, dtype)
+    input = real_part(input, dtype)
     if not input.ndim:
         return input.astype(dtype)
-    return ufunc.accumulate(input, axis=axis, dtype=wide(dtype)).astype(dtype, copy=False)
+    if input.dtype == dtype and dtype.char in ("f" if ufunc is np.multiply else "fF"):
+        return cpu.running(input, axis, ufunc is np.multiply)
+    # Long runs in a narrow dtype would lose their small steps.
+    work = np.promote_types(dtype, np.float64) if kind(dtype) in "fc" else dtype
+    return ufunc.accumulate(input, axis=axis, dtype=work).astype(dtype, copy=False)
 
 
 def _scan_samples(make):
@@ -49,9 +54,7 @@ def _(make):
     yield make.call(make.complex(2, 3), dim=1)
 
 
-@operator(
-    "standard::cumprod", dtypes="number", infer=_scan_meta, method=True, cuda=".cuda:cumprod"
-)
+@operator("standard::cumprod", dtypes="number", infer=_scan_meta, method=True, cuda=".cuda:cumprod")
 def cumprod(input, *, dim, dtype=None):
     """Element i is the product of elements 0 to i of dimension `dim`."""
     return _accumulate("cumprod", np.multiply, input, dim, dtype)
@@ -63,6 +66,8 @@ def _(grad, input, out, dim):
     # case of their own. Complex factors are conjugated.
     if not input.ndim or not input.shape[dim]:
         return grad
+    if grad.dtype.kind != "c":
+        input = input.real
     ahead = _shifted(ops.flip(input.conj(), dims=dim), dim)
     s = ops.flip(ops.linear_scan(ahead, ops.flip(grad, dims=dim), dim=dim), dims=dim)
     n = input.shape[dim]
@@ -70,10 +75,24 @@ def _(grad, input, out, dim):
     return ops.cat([first, rest * ops.narrow(out.conj(), dim, 0, n - 1)], dim)
 
 
+@cumprod.backward_kernel
+def _(grad, input, out, dim):
+    input = real_part(input, grad.dtype)
+    if not grad.size or not grad.ndim:
+        return grad
+    if grad.dtype.kind == "c":
+        input, out = np.conjugate(input), np.conjugate(out)
+    axis = normalize_dim("cumprod", dim, grad.ndim)
+    if input.dtype != grad.dtype:
+        input = input.astype(grad.dtype)
+    return cpu.cumprod_backward(grad, input, out, axis)
+
+
 @cumprod.samples
 def _(make):
     yield from _scan_samples(make)
     yield make.call(make.complex(3, 2), dim=0)
+    yield make.call(make.complex(3), dim=0, dtype=np.dtype(np.float64))
 
 
 def _shifted(x, dim):

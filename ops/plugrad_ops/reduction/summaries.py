@@ -177,12 +177,14 @@ def _observations(name, input):
         raise RuntimeError(
             f"{name}: the input has variables in rows, at most 2 dimensions; got shape {input.shape}"
         )
+    if kind(input.dtype) not in "fc":
+        input = ops.cast(input, dtype=np.dtype(np.float32))
     return ops.reshape(input, (1, -1)) if input.ndim < 2 else input
 
 
 @composite("standard::cov", method=True)
 def cov(input, *, correction=1, fweights=None, aweights=None):
-    """Covariances of the variables in the rows of `input`; columns are observations.
+    """Covariances of the variables in the rows of `input`; columns are observations. Of one variable 0-d.
 
     Parameters
     ----------
@@ -208,7 +210,7 @@ def cov(input, *, correction=1, fweights=None, aweights=None):
         if aweights is not None:
             lost = ops.sum(weights * ops.cast(aweights, dtype=x.dtype)) / total * correction
         out = out / ops.clamp(total - lost, min=0)
-    return ops.reshape(out, ()) if input.ndim < 2 else out
+    return ops.reshape(out, ()) if x.shape[0] == 1 else out
 
 
 @cov.samples
@@ -217,6 +219,7 @@ def _(make):
     yield make.call(make.normal(4), correction=0)
     yield make.call(make.normal(3, 4), fweights=make.integers(4, low=1, high=4))
     yield make.call(make.normal(2, 4), aweights=make.positive(4))
+    yield make.call(make.integers(2, 4))
     yield make.error(RuntimeError, "2 dimensions", make.normal(2, 2, 2))
 
 

@@ -71,6 +71,14 @@ def _(make):
     yield make.error(RuntimeError, "cannot be expanded", make.normal(2), (3,))
 
 
+def owned(out, input):
+    """`out`, or a copy where it lies in the memory of `input`.
+
+    For what was made of `input` by reshaping, reordering and expanding, which all keep the first element in its place.
+    """
+    return ops.contiguous_copy(out) if out.data_ptr() == input.data_ptr() else out
+
+
 @composite("standard::repeat", method=True)
 def repeat(input, *repeats):
     """A copy with dimension i repeated ``repeats[i]`` times; surplus repeats make new dimensions in front."""
@@ -84,7 +92,7 @@ def repeat(input, *repeats):
     apart = tuple(k for n in shape for k in (1, n))
     spread = tuple(k for r, n in zip(counts, shape) for k in (r, n))
     out = ops.expand(ops.reshape(input, apart), size=spread)
-    return ops.reshape(out, tuple(r * n for r, n in zip(counts, shape)))
+    return owned(ops.reshape(out, tuple(r * n for r, n in zip(counts, shape))), input)
 
 
 @repeat.samples

@@ -1,11 +1,15 @@
 """Tensors brought to one shape, and all combinations of their elements."""
 
+import math
 from itertools import combinations as _chosen
 from itertools import combinations_with_replacement as _with_replacement
 
 import numpy as np
 
 from plugrad import composite, from_numpy, ops
+
+# Numbers that `combinations` makes at most: what it lists on the host before takes many times their memory.
+MOST = 2**27
 
 
 def _list_of(tensors):
@@ -86,7 +90,7 @@ def _(make):
 
 @composite("standard::cartesian_prod")
 def cartesian_prod(*tensors):
-    """All combinations of one element of each 1-d tensor, as rows; of a single tensor, itself."""
+    """All combinations of one element of each 1-d tensor, as rows; of a single tensor, a copy."""
     tensors = _list_of(tensors)
     for i, x in enumerate(tensors):
         if x.ndim != 1:
@@ -94,7 +98,7 @@ def cartesian_prod(*tensors):
                 f"cartesian_prod: expected 1 dimension, got shape {x.shape} for tensor {i}"
             )
     if len(tensors) == 1:
-        return tensors[0]
+        return ops.clone(tensors[0])
     return ops.reshape(ops.stack(ops.meshgrid(*tensors), dim=-1), (-1, len(tensors)))
 
 
@@ -113,8 +117,14 @@ def combinations(input, r=2, with_replacement=False):
         raise RuntimeError(
             f"combinations: expected 1 dimension and r >= 0, got shape {input.shape} and r {r}"
         )
+    n = input.shape[0]
+    count = math.comb(n + r - 1 if with_replacement and n else n, r)
+    if count * max(r, 1) > MOST:
+        raise RuntimeError(
+            f"combinations: {count} choices of {r} among {n} elements are too many; at most {MOST} numbers are made"
+        )
     choose = _with_replacement if with_replacement else _chosen
-    found = list(choose(range(input.shape[0]), r))
+    found = list(choose(range(n), r))
     if not r or not found:
         return ops.reshape(ops.narrow(input, 0, 0, 0), (0,) if not r else (0, r))
     return input[from_numpy(np.array(found)).to(input.device)]
@@ -126,3 +136,4 @@ def _(make):
     yield make.call(make.normal(3), 2, True)
     yield make.call(make.normal(0), 2)
     yield make.error(RuntimeError, "1 dimension", make.normal(2, 2))
+    yield make.error(RuntimeError, "too many", make.normal(100), 20)

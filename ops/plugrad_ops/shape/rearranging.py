@@ -3,6 +3,7 @@
 import numpy as np
 
 from plugrad import composite, from_numpy, operator, ops
+from plugrad_ops.shape.copies import owned
 from plugrad_ops.shape.dims import as_size, normalize_dim
 
 # ---- roll ----------------------------------------------------------------------------------------------------
@@ -217,7 +218,8 @@ def _evenly(input, count, dim, output_size):
     spread = ops.expand(
         ops.unsqueeze(input, dim=dim + 1), (*shape[: dim + 1], count, *shape[dim + 1 :])
     )
-    return ops.reshape(spread, (*shape[:dim], shape[dim] * count, *shape[dim + 1 :]))
+    out = ops.reshape(spread, (*shape[:dim], shape[dim] * count, *shape[dim + 1 :]))
+    return owned(out, input)
 
 
 def _spread(counts, n, output_size):

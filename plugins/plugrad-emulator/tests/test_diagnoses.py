@@ -296,3 +296,18 @@ def test_without_checks_of_each_access(kernel, fails, array, monkeypatch):
     assert "kernel.cu:1: writes to 0x" in message
     _, message = fails(lambda: f(np.uintp(np.zeros(4).ctypes.data), np.int32(0), **ONE))
     assert "pointer argument 0: not device memory" in message
+
+
+def test_an_explanation_is_of_the_error_that_was_just_raised(emulator, kernel, context):
+    f = kernel('extern "C" __global__ void kernel(int *y) { y[0] = 1; }')
+    y = driver.mem_alloc(4)
+    assert emulator.explain() == ""
+    with pytest.raises(driver.Error):
+        f(y, grid=(1, 1), block=(2000, 1, 1))
+    assert "a block of (2000,1,1)" in emulator.explain()
+    assert emulator.explain() == ""
+    assert "a block of (2000,1,1)" in emulator.last_error()
+    f(np.uint64(8), grid=(1, 1), block=(1, 1, 1))
+    with pytest.raises(driver.Error):
+        context.synchronize()
+    assert emulator.explain() == emulator.explain() != ""  # the context stays as it is

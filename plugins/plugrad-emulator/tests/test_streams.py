@@ -200,3 +200,63 @@ def test_a_thread_without_a_context(emulator):
     thread.join()
     assert errors
     assert "invalid device context" in errors[0]
+
+
+# ---- blocks of a pool --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_a_missing_wait_shows_although_an_extent_was_set_in_between(
+    add, device_zeros, emulator, own
+):
+    first, second, host, block = driver.Stream(), driver.Stream(), pinned(), driver.mem_alloc(64)
+    run(add, device_zeros, 1, first)
+    emulator.set_extent(int(block), 10, second.handle if own else 0)
+    driver.memcpy_dtoh_async(host, device_zeros, second)
+    second.synchronize()
+    assert (host == 0).all()
+
+
+def test_an_extent_holds_behind_what_its_stream_has_queued(add, emulator, context):
+    stream, other, host = driver.Stream(), driver.Stream(), pinned()
+    block = driver.mem_alloc(256)
+    driver.memset_d32(block, 0, 64)
+    context.synchronize()
+    run(add, block, 5, stream)
+    driver.memcpy_dtoh_async(host, block, stream)
+    emulator.set_extent(int(block), 16, stream.handle)  # given away in the order of the stream
+    stream.synchronize()
+    assert (host == 5).all()
+    assert emulator.diagnostics() == []
+    assert (driver.from_device(block, 4, np.int32) == -1).all()  # what was there is gone
+    emulator.set_extent(int(block), 256, stream.handle)
+    driver.memset_d32_async(block, 1, 64, stream)  # checked when called: the new extent counts
+    run(add, block, 5, other)  # does not wait for the stream: meets the old extent
+    with pytest.raises(driver.Error):
+        other.synchronize()
+    assert "of a 16-byte allocation" in emulator.last_error()
+
+
+def test_extents_after_a_reset_are_those_that_were_set(add, emulator, context):
+    block = driver.mem_alloc(256)
+    emulator.set_extent(int(block), 4)
+    emulator.reset()  # drops what is queued
+    emulator.set_extent(int(block), 128)
+    emulator.reset()
+    run(add, block, 5, driver.Stream())
+    context.synchronize()
+    assert emulator.diagnostics() == []
+
+
+def test_peeking_lets_nothing_run(add, device_zeros, emulator):
+    stream, event = driver.Stream(), driver.Event()
+    run(add, device_zeros, 1, stream)
+    event.record(stream)
+    with emulator.peeking():
+        for _ in range(5):
+            assert not event.query()
+            assert not stream.is_done()
+    stream.synchronize()
+    with emulator.peeking():
+        assert event.query()
+        assert stream.is_done()

@@ -257,3 +257,32 @@ def test_promotion_is_the_cpus(plus):
     assert plus(whole, half).dtype == np.float16
     assert plus(whole, whole).dtype == np.float32
     assert plus(half, plugrad.ones(2, dtype="float64", device="cuda")).dtype == np.float64
+
+
+@pytest.mark.parametrize(
+    "number", [np.float32(2), np.float16(2), np.int64(3), np.uint8(3), np.complex64(1j), np.bool_(True)], ids=repr
+)  # fmt: skip
+def test_numpy_scalars_go_with_either_device(number):
+    host = plugrad.tensor([1.0, 2.0])
+    calls = [
+        lambda x: x + number,
+        lambda x: number * x,
+        lambda x: plugrad.where(x == number, x, number),
+        lambda x: x.to(plugrad.int32) + number,
+    ]
+    for call in calls:
+        expected, found = call(host), call(host.cuda())
+        assert (found.device, found.dtype) == ("cuda", expected.dtype)
+        assert found.tolist() == expected.tolist()
+    with pytest.raises(RuntimeError, match="different devices"):
+        host.cuda() + np.ones(2, "f4")
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int64", "uint64"])
+@pytest.mark.parametrize("number", [2**63, 2**64, -(2**63) - 1, 10**400, -1], ids=str)
+def test_integers_beyond_a_dtype_are_compared(dtype, number):
+    limits = np.iinfo(dtype)
+    host = plugrad.tensor(np.array([limits.min, 0, limits.max], dtype))
+    for name in ("__lt__", "__le__", "__eq__", "__ne__", "__gt__", "__ge__"):
+        found = getattr(host.cuda(), name)(number)
+        assert found.tolist() == getattr(host, name)(number).tolist(), name

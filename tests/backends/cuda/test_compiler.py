@@ -251,3 +251,16 @@ def test_nvcc_runs_nowhere(tmp_path):
         tool = tmp_path / "nvcc"
         tool.write_text("")
         compiler._Nvcc(tool).build(SOURCE, "sm_90")
+
+
+def test_a_file_that_a_package_left_out_is_told(tmp_path):
+    words = r'scale\.cu is not beside .*package-data.*"\*\.cu"'
+    with pytest.raises(FileNotFoundError, match=words):
+        Module.from_file(tmp_path / "scale.cu")
+
+
+def test_text_in_front_of_a_file_keeps_its_lines(cuda, tmp_path):
+    path = tmp_path / "scale.cu"
+    path.write_text('extern "C" __global__ void f(T *x) {\n  x[0] = nothing;\n}\n')
+    with pytest.raises(CompileError, match=r"scale\.cu.*2"):
+        Module.from_file(path, before="typedef float T;").function("f")(1, 1, arrays.empty(1, "f4"))

@@ -57,7 +57,15 @@ def test_no_pycuda(monkeypatch):
     reason = device._look()
     assert "PyCUDA is not installed" in reason
     assert "pip install 'plugrad[cuda]'" in reason
-    assert "plugrad-emulator" in reason
+    assert "cuda-emulated" in reason
+
+
+@pytest.mark.parametrize("installed", [True, False])
+def test_without_a_driver_the_emulator_is_named(look, monkeypatch, installed):
+    monkeypatch.setattr(device, "_offering", lambda name: [object()] * installed)
+    reason = look(None)
+    assert ("use device='cuda-emulated'" in reason) == installed
+    assert ("pip install ./plugins/plugrad-emulator" in reason) != installed
 
 
 def test_no_driver(look):
@@ -138,6 +146,15 @@ def test_a_device_offered_by_a_distribution(cuda, monkeypatch):
         plugrad.cuda.NotAvailableError, match="'cuda-other' must be asked for before"
     ):
         plugrad.zeros(2, device="cuda-other")
+
+
+def test_without_the_emulator_its_device_says_what_brings_it(monkeypatch):
+    monkeypatch.setattr(device.importlib.metadata, "entry_points", lambda group: [])
+    with pytest.raises(
+        plugrad.cuda.NotAvailableError,
+        match="'cuda-emulated'.*pip install ./plugins/plugrad-emulator",
+    ):
+        plugrad.zeros(2, device="cuda-emulated")
 
 
 def test_the_emulated_device_by_its_name(script):
@@ -251,6 +268,27 @@ def test_a_forked_process_is_told(script):
         """
     )
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_process_that_only_asked_for_the_device_is_told_too(script):
+    done = script(
+        """
+        import os, plugrad
+        assert plugrad.cuda.is_available()  # which starts the driver
+        child = os.fork()
+        if child == 0:
+            try:
+                plugrad.ones(3, device="cuda")
+                os._exit(2)
+            except RuntimeError as error:
+                text = str(error)
+            os._exit(0 if "forked" in text and "spawn" in text else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert plugrad.ones(3, device="cuda").tolist() == [1.0, 1.0, 1.0]
+        """
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")

@@ -446,3 +446,22 @@ def test_compiler_speaks_of_the_authors_line(cuda):
     with pytest.raises(CompileError, match=r"swish\.py:42.*nosuchfunction") as error:
         kernel(from_host(np.zeros(3, "f4")))
     assert "my::op" in str(error.value)
+
+
+def test_results_that_share_memory_are_refused():
+    x, block = from_host(np.zeros(4, "f4")), from_host(np.zeros(10, "f4"))
+    both = Elementwise({"p": "x + 1", "q": "x + 2"}, inputs=("x",), name="both")
+
+    def at(first, step=4):
+        return view_by(lambda a: np.lib.stride_tricks.as_strided(a[first:], (4,), (step,)), block)
+
+    for first, second in [(at(0), at(0)), (at(0), at(2)), (at(0, 8), at(2, 8))]:
+        with pytest.raises(ValueError, match="0 and 1 of out= share memory"):
+            both(x, out=(first, second))
+    for first, second in [(at(0), at(4)), (at(0, 8), at(1, 8))]:
+        p, q = both(x, out=(first, second))
+        assert to_host(p).tolist() == [1.0] * 4
+        assert to_host(q).tolist() == [2.0] * 4
+    window = view_by(lambda a: np.lib.stride_tricks.as_strided(a, (3, 2), (4, 4)), block)
+    with pytest.raises(ValueError, match="elements of out= share memory"):
+        Elementwise("x + 1", inputs=("x",))(from_host(np.zeros((3, 2), "f4")), out=window)

@@ -124,6 +124,39 @@ def test_what_cannot_be_imported(cuda):
             plugrad.as_tensor(Foreign(x, **changes))
 
 
+@pytest.mark.parametrize(
+    "offset, typestr, strides, said",
+    [
+        (2, "<f4", None, "address .* no multiple of 4"),
+        (0, "<f4", (6,), "strides .* no multiples of 4 bytes"),
+        (8, "<c16", None, "no multiple of 16"),
+        (0, "<M8[s]", None, "datetime64"),
+        (0, "|S4", None, r"\|S4|bytes|S4"),
+        (0, "|V8", None, "void|V8"),
+        (0, "<f16", None, "longdouble|float128"),
+    ],
+)
+def test_memory_that_no_kernel_can_read(cuda, offset, typestr, strides, said):
+    kept = plugrad.zeros(16, device="cuda")
+
+    interface = {
+        "shape": (2,),
+        "typestr": typestr,
+        "data": (kept.array.gpudata + offset, False),
+        "strides": strides,
+        "version": 3,
+    }
+
+    class Source:
+        __cuda_array_interface__ = interface
+
+    with pytest.raises(TypeError, match=said):
+        plugrad.as_tensor(Source())
+    interface["shape"] = (0,)
+    if typestr in ("<f4", "<c16"):
+        assert plugrad.as_tensor(Source()).shape == (0,)
+
+
 def test_pycudas_arrays(cuda):
     plugrad.cuda.synchronize()
     from pycuda.gpuarray import to_gpu

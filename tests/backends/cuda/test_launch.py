@@ -8,6 +8,7 @@ from plugrad.backends.cuda import array as arrays
 from plugrad.backends.cuda.cubin import Parameter
 from plugrad.backends.cuda.launch import last_launched
 from plugrad.backends.cuda.module import Module
+from plugrad.backends.cuda.signature import declared
 
 pytestmark = pytest.mark.usefixtures("cuda")
 
@@ -175,6 +176,68 @@ def test_a_block_that_is_too_large(cuda):
     MODULE.function("nothing")(1, 32)
 
 
+TYPED = Module(
+    """typedef double number; /* the types */ using count = int;
+    extern "C" __global__ void typed(
+        double *out, number scale, count n, const float f, i64 w, // all of them
+        unsigned long long u, short s, bool b
+    ) { out[0] = scale; out[1] = n; out[2] = f; out[3] = w; out[4] = u; out[5] = s; out[6] = b; }""",
+    name="typing",
+)
+
+
+@pytest.mark.parametrize(
+    "given, expected",
+    [
+        ((2, 3, 4, 5, 6, 7, True), [2, 3, 4, 5, 6, 7, 1]),
+        ((2.5, -3, 0.5, -5, 6, -7, False), [2.5, -3, 0.5, -5, 6, -7, 0]),
+        ((True, True, False, True, True, True, np.bool_(True)), [1, 1, 0, 1, 1, 1, 1]),
+        ((np.float64(2), np.int32(3), np.float32(4), np.int64(5), np.uint64(6), np.int16(7), True), [2, 3, 4, 5, 6, 7, 1]),
+    ],
+)  # fmt: skip
+def test_python_numbers_become_what_the_kernel_declares(given, expected):
+    out = arrays.empty(7, "f8")
+    TYPED.function("typed")(1, 1, out, *given)
+    assert arrays.to_host(out).tolist() == expected
+
+
+@pytest.mark.parametrize(
+    "place, wrong, said",
+    [
+        (0, 2.0, "argument 0 is 2.0 and its parameter 'double \\*out'"),
+        (1, np.int64(2), "argument 1 is int64\\(2\\) and its parameter 'number scale'"),
+        (2, 1.5, "argument 2 is 1.5 and its parameter 'count n'"),
+        (2, 1 << 32, "argument 2 has 8 bytes and its parameter 4"),
+        (3, np.float64(1), "argument 3 has 8 bytes and its parameter 4 \\('const float f'\\)"),
+        (4, 2.0, "argument 4 is 2.0 and its parameter 'i64 w'"),
+        (6, 1 << 16, "argument 6 has 8 bytes"),
+        (7, 1, "argument 7 has 8 bytes and its parameter 1"),
+    ],
+)
+def test_an_argument_of_another_kind_is_an_error(place, wrong, said):
+    out = arrays.empty(7, "f8")
+    given = [out, 2.0, 3, 4.0, 5, 6, 7, True]
+    given[place] = wrong
+    with pytest.raises(TypeError, match=said):
+        TYPED.function("typed")(1, 1, *given)
+    given[place] = out
+    if place:
+        with pytest.raises(TypeError, match=rf"argument {place} is float64\[7\]"):
+            TYPED.function("typed")(1, 1, *given)
+
+
+def test_declarations_that_cannot_be_read_are_left_to_the_sizes():
+    assert declared("#define P float *x\n__global__ void f(P, T y)", "f")[1].size == 0
+    assert declared("__global__ void f(int a\n#if X\n, int b\n#endif\n)", "f") is None
+    assert declared("__global__ void f(int a) {} __global__ void f(float a) {}", "f") is None
+    assert declared("void f(int a)", "f") is None
+    assert declared("__global__ void f(void) {}", "f") == []
+    kinds = [
+        each.kind for each in declared("__global__ void f(Pair<int, 2> p, float a[3], int) {}", "f")
+    ]
+    assert kinds == [0, 1, 3]
+
+
 # ---- what fails while it runs ----------------------------------------------------------------------
 
 PAST = Module(
@@ -221,4 +284,46 @@ def test_memory_that_was_freed_is_out_of_bounds(faults):
     del array
     with pytest.raises(faults.CudaError):
         PAST.function("past")(1, 1, pointer)
+        faults.synchronize()
+
+
+def test_after_a_fault_nothing_else_is_blamed(faults):
+    array = arrays.empty(10, "f4")
+    later = Module('extern "C" __global__ void later() {}', name="later")
+    later.function("later")(1, 1)
+    PAST.function("past")(1, 11, array)
+    with pytest.raises(faults.CudaError):
+        faults.synchronize()
+    for innocent, said in [
+        (lambda: later.function("later")(1, 1), "queued earlier failed"),
+        (lambda: later.function("missing")(1, 1), "queued earlier failed"),
+        (
+            lambda: Module(later.source + "\n", name="new").function("later")(1, 1),
+            "queued earlier failed",
+        ),
+    ]:
+        with pytest.raises(faults.CudaError, match=said) as found:
+            innocent()
+        assert "illegal memory access" in str(found.value)
+        assert "thread (10,0,0)" in str(found.value)
+
+
+def test_a_message_is_about_its_own_error_only(faults):
+    nothing = MODULE.function("nothing")
+    with pytest.raises(faults.LaunchError, match="a block of"):
+        nothing(1, 5000)
+    with pytest.raises(faults.LaunchError) as found:
+        nothing((1, 1, 1, 1), 1)
+    assert "a block of" not in str(found.value)
+    with pytest.raises(faults.CudaError, match="no kernel named") as found:
+        MODULE.function("missing")(1, 1)
+    assert "a block of" not in str(found.value)
+
+
+def test_a_fault_inside_of_the_prelude_has_the_authors_line(faults):
+    source = 'extern "C" __global__ void reads(float *x) {\n\n    x[0] = load(x[5000]);\n}'
+    with pytest.raises(faults.CudaError, match=r"mine\.cu:12: reads 4 bytes"):
+        Module(source, name="reads", origin="mine.cu", line=10).function("reads")(
+            1, 1, arrays.empty(3, "f4")
+        )
         faults.synchronize()

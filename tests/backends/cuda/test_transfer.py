@@ -8,6 +8,7 @@ import pytest
 
 import plugrad
 from plugrad.autograd import grad, gradcheck, gradgradcheck
+from plugrad.graph.inplace import InPlace
 
 pytestmark = pytest.mark.usefixtures("cuda")
 
@@ -205,6 +206,48 @@ def test_mixed_devices_are_named():
         (leaf * 1).backward(y)
     with pytest.raises(RuntimeError, match="grad must be on the tensor's device 'cpu', got 'cuda'"):
         leaf.grad = y
+
+
+@pytest.mark.parametrize(("here", "there"), [("cpu", "cuda"), ("cuda", "cpu")])
+def test_copying_into_a_tensor_of_another_device(here, there):
+    target = plugrad.zeros(2, 3, device=here, dtype="float64")
+    x = plugrad.tensor([1.0, 2.0, 3.0], device=there, requires_grad=True)
+    out = (target * 1).copy_(x * 2)
+    assert (out.device, out.dtype) == (here, np.float64)
+    assert out.tolist() == [[2.0, 4.0, 6.0]] * 2
+    out.sum().backward()
+    assert (x.grad.device, x.grad.dtype) == (there, np.float32)
+    assert x.grad.tolist() == [4.0, 4.0, 4.0]
+
+    view = (target * 1)[0]
+    view.fill_(x[1])
+    assert view.tolist() == [2.0, 2.0, 2.0]
+    (grad_x,) = grad(view.sum(), [x])
+    assert grad_x.tolist() == [0.0, 3.0, 0.0]
+    assert plugrad.full_like(target[0], x[1]).tolist() == [2.0, 2.0, 2.0]
+    assert plugrad.full_like(target[0], x[1]).device == here
+    with pytest.raises(RuntimeError, match=r"0-d tensor, got shape \(3,\)"):
+        plugrad.full_like(target[0], x)
+
+
+@pytest.mark.parametrize(("here", "there"), [("cpu", "cuda"), ("cuda", "cpu")])
+def test_assignment_from_another_device(here, there):
+    x, one = plugrad.zeros(2, 3, device=here), plugrad.tensor([1.0, 2.0, 3.0], device=there)
+    x[0] = one
+    x[:, 1] = one[2]
+    x[[1, 1], [0, 2]] = one[0]
+    assert x.tolist() == [[1.0, 3.0, 3.0], [1.0, 3.0, 1.0]]
+    with pytest.raises(RuntimeError, match=f"{here!r} and {there!r}"):
+        x[[0, 1]] = one
+
+
+@pytest.mark.parametrize(("here", "there"), [("cpu", "cuda"), ("cuda", "cpu")])
+def test_a_result_of_another_device_is_not_written_over_a_tensor(here, there):
+    def moved(x):
+        return x.to(there)
+
+    with pytest.raises(RuntimeError, match=f"a result on {there!r} .* a tensor on {here!r}"):
+        InPlace(moved)(plugrad.ones(3, device=here))
 
 
 def test_a_hook_may_not_change_the_device():

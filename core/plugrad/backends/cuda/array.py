@@ -15,6 +15,7 @@ import numpy as np
 
 from plugrad.backends.cuda import context, device, layout, storage
 from plugrad.backends.cuda.context import failed
+from plugrad.backends.cuda.dtypes import c_type
 from plugrad.backends.cuda.storage import empty
 from plugrad.backends.cuda.views import seen_by
 
@@ -45,13 +46,14 @@ def from_host(array: np.ndarray) -> Any:
     Raises
     ------
     TypeError
-        The array holds Python objects, or is not of the machine's byte order.
+        The array is of a dtype that kernels do not have, or not of the machine's byte order.
     OutOfMemoryError
         The device has not enough memory.
     """
     host = np.asarray(array, order="C")
     if host.dtype.hasobject or not host.dtype.isnative:
         raise TypeError(f"arrays of dtype {host.dtype} cannot lie on a device")
+    c_type(host.dtype, "a transfer to the device")
     out = empty(host.shape, host.dtype)
     if host.size:
         _to_device(storage.pointer(out), host)
@@ -222,6 +224,7 @@ def copy_into(target: Any, values: Any) -> None:
     read = layout.broadcast_strides(shape, tuple(values.shape), tuple(values.strides))
     if read == strides and layout.is_dense(shape, strides, target.dtype.itemsize):
         nbytes, stream = target.size * target.dtype.itemsize, context.current_stream().handle
+        storage.used(target, values)
         _queue(
             "memcpy_dtod_async", storage.pointer(target), storage.pointer(values), nbytes, stream
         )
@@ -241,6 +244,7 @@ def fill(array: Any, value: Any) -> None:
             times = len(pattern) // size
             if times and pattern == pattern[:size] * times:
                 word = int.from_bytes(pattern[:size], "little")
+                storage.used(array)
                 _queue(name, storage.pointer(array), word, array.size * times, stream)
                 return
     copy_into(array, from_host(one))

@@ -23,6 +23,7 @@ from plugrad.backends.cpu import promoted
 from plugrad.backends.cuda import array as arrays
 from plugrad.backends.cuda import device, interface
 from plugrad.backends.cuda.elementwise import Elementwise
+from plugrad.backends.dtypes import check_number
 from plugrad.graph.backend import register_array_type
 
 cnp.import_array()
@@ -211,6 +212,9 @@ cdef class CudaBackend(Backend):
 
     def render(self, array, str prefix):
         return CPU.render(arrays.to_host(array), prefix)
+
+    def check_number(self, str name, value, dtype):
+        check_number(name, value, dtype)
 
     def to_numpy(self, array):
         return arrays.to_host(array)

@@ -5,3 +5,4 @@ cdef class Stream:
 
 cdef int ensure() except -1
 cdef Stream current()
+cdef bint several_streams() noexcept

@@ -6,7 +6,7 @@
     and CuPy work as well. Streams made here wait for the default stream and it for them (they are "blocking"
     streams), so that leaving `with stream(s)` needs no synchronisation to be right.
 (c) Each stream has a pool of memory of its own: a block that was freed is used again on the same stream, behind
-    everything that still reads it.
+    everything that still reads it. (How blocks that other streams read are held back: `storage`.)
 (d) PyCUDA's streams and events are used again, never destroyed: destroying one needs the context, which the thread
     that drops it, or the end of the process, may not have.
 """
@@ -32,6 +32,7 @@ cdef extern from *:
     PyObject *plugrad_stream
 
 cdef Stream _default = None
+cdef bint _several = False
 cdef list _spare_streams = []
 cdef dict _spare_events = {}
 
@@ -73,7 +74,9 @@ cdef class Stream:
     """
 
     def __init__(self):
+        global _several
         ensure()
+        _several = True
         try:
             self.handle, self.pool = _spare_streams.pop()
         except IndexError:
@@ -205,6 +208,11 @@ cdef Stream current():
     if _default is None:
         default_stream()
     return _default
+
+
+cdef bint several_streams() noexcept:
+    """Whether there ever was another stream than the default one."""
+    return _several
 
 
 def default_stream():

@@ -42,6 +42,7 @@ __all__ = [
 
 NOT_READY = 600  # CUDA_ERROR_NOT_READY
 GROUP = "plugrad.devices"  # entry points: name of a device -> function that makes it available
+EMULATOR = "pip install ./plugins/plugrad-emulator, in a clone of plugrad's repository"
 
 
 class _State:
@@ -75,11 +76,14 @@ def why_unavailable() -> str | None:
 
 
 def _look() -> str | None:
-    emulator = "pip install plugrad-emulator brings device 'cuda-emulated', which needs no GPU"
+    emulator = f"{EMULATOR} brings device 'cuda-emulated', which needs no GPU"
+    if _offering("cuda-emulated"):
+        emulator = "Without a GPU, use device='cuda-emulated': the emulator is installed"
     if importlib.util.find_spec("pycuda") is None:
         return (
             "PyCUDA is not installed; pip install 'plugrad[cuda]' brings it (it is compiled against a CUDA toolkit, "
-            f"which must be there: set CUDA_ROOT to it). {emulator}"
+            "which must be there: set CUDA_ROOT to it). Where there is no driver, python -m plugrad_emulator.build_pycuda "
+            f"builds it. {emulator}"
         )
     try:
         import pycuda.driver as driver
@@ -125,12 +129,16 @@ def make_available(name: str) -> bool:
     Raises
     ------
     NotAvailableError
-        It could not, or another device is in use already.
+        It could not, another device is in use already, or the distribution is one of ours and not installed.
     """
-    found = [point for point in importlib.metadata.entry_points(group=GROUP) if point.name == name]
+    found = _offering(name)
     if not found:
+        if name == "cuda-emulated":
+            raise NotAvailableError(f"device {name!r} is not installed; {EMULATOR} brings it")
         return False
     with _state.lock:
+        if _state.closed:
+            raise NotAvailableError(f"device {name!r} cannot be made available: {_state.closed}")
         if _state.driver is None or not emulated():
             if "pycuda.driver" in sys.modules:
                 raise NotAvailableError(
@@ -145,6 +153,11 @@ def make_available(name: str) -> bool:
                 ) from error
             _state.looked = False
     return True
+
+
+def _offering(name: str) -> list[importlib.metadata.EntryPoint]:
+    """The entry points that offer a device of this name."""
+    return [point for point in importlib.metadata.entry_points(group=GROUP) if point.name == name]
 
 
 # ---- the context ---------------------------------------------------------------------------------
@@ -183,7 +196,6 @@ def enter() -> None:
         if _state.context is None:
             _state.context = _state.driver.Device(0).retain_primary_context()  # type: ignore[union-attr]
             atexit.register(_close)
-            os.register_at_fork(after_in_child=_after_fork)
     _state.context.push()
     from plugrad.backends.cuda.context import left
 
@@ -220,9 +232,10 @@ def _close() -> None:
 
 
 def _after_fork() -> None:
-    if _state.context is None:
+    """The driver was initialised, in whatever little use: none is possible in a child."""
+    _state.lock = threading.RLock()  # another thread may have held it
+    if _state.driver is None:
         return
-    _state.lock = threading.RLock()
     _state.closed = (
         "this process was forked from one that used CUDA, which does not survive a fork; start it with "
         "multiprocessing.get_context('spawn')"
@@ -230,6 +243,10 @@ def _after_fork() -> None:
     guard = getattr(_threads, "guard", None)  # of the thread that forked: the only one there is
     if guard is not None:
         guard.left(False)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 # ---- what it is ----------------------------------------------------------------------------------
@@ -268,14 +285,19 @@ def default_stream_is_done() -> bool:
     return bool(status == 0)
 
 
-def extent_setter() -> Callable[[int, int], None] | None:
+def extent_setter() -> Callable[[int, int, int], None] | None:
     """What tells the emulated device how much of a block of memory is in use; None on hardware."""
     return sys.modules["plugrad_emulator"].set_extent if emulated() else None
 
 
+def peeking() -> contextlib.AbstractContextManager[None]:
+    """Within it, asking for an event lets no work run that nothing waits for: the emulated device works only when asked."""
+    return sys.modules["plugrad_emulator"].peeking() if emulated() else contextlib.nullcontext()
+
+
 def emulator_report() -> str:
-    """What the emulated device says of its last error; empty on hardware."""
+    """What the emulated device says of the error that was just raised; empty on hardware."""
     emulator = sys.modules.get("plugrad_emulator")
     if emulator is None or _state.driver is None or not emulated():
         return ""
-    return str(emulator.last_error() or "")
+    return str(emulator.explain())

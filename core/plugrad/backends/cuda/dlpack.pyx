@@ -15,6 +15,8 @@ from plugrad.backends.cuda.storage cimport c_strides, new_array, pointer_of
 import numpy as np
 
 from plugrad.backends.cuda import array as arrays
+from plugrad.backends.cuda.dtypes import c_type
+from plugrad.backends.cuda.interface import misaligned
 from plugrad.backends.dtypes import bfloat16, is_bfloat16
 
 ctypedef struct DLDevice:
@@ -172,13 +174,21 @@ def taken(source):
     else:
         strides = tuple([managed.dl_tensor.strides[i] * dtype.itemsize for i in range(managed.dl_tensor.ndim)])
     pointer = <unsigned long long>managed.dl_tensor.data + managed.dl_tensor.byte_offset
+    why = misaligned(pointer, shape, strides, dtype)
+    if why:
+        raise BufferError(f"from_dlpack(): an array of dtype {dtype} cannot be a tensor: {why}")
     return new_array(shape, dtype, strides, size, pointer if size else None, owner)
 
 
 cdef object dtype_of(DLDataType given):
     if given.lanes == 1 and given.bits % 8 == 0:
         if given.code in _kinds:
-            return np.dtype(f"{_kinds[given.code]}{given.bits // 8}")
+            try:
+                dtype = np.dtype(f"{_kinds[given.code]}{given.bits // 8}")
+                c_type(dtype)
+                return dtype
+            except TypeError:
+                pass  # NumPy or no kernel has it
         if given.code == BFLOAT and given.bits == 16:
             return bfloat16()
     raise BufferError(

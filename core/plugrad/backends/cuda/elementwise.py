@@ -22,7 +22,7 @@ from plugrad.backends.cuda import layout, storage
 from plugrad.backends.cuda.dtypes import c_type, common_dtype, compute_type
 from plugrad.backends.cuda.expression import check_expression, check_parameters, names_in
 from plugrad.backends.cuda.module import Module
-from plugrad.backends.cuda.plan import Caller, Plan
+from plugrad.backends.cuda.plan import Caller, Plan, overlaps
 from plugrad.backends.dtypes import kind
 from plugrad.backends.philox import Stream
 
@@ -107,14 +107,12 @@ class Elementwise(Caller):
             if isinstance(out_dtype, Mapping)
             else dict.fromkeys(self.expressions, out_dtype)
         )
+        asked = [dtypes.get(key) for key in self.expressions]
+        self.of_parts = [isinstance(d, str) and d == "real" for d in asked]
         self.out_dtypes = [
-            None
-            if dtypes.get(key) is None
-            else "real"
-            if _is_real(dtypes[key])
-            else np.dtype(dtypes[key])
-            for key in self.expressions
+            None if d is None or real else np.dtype(d) for d, real in zip(asked, self.of_parts)
         ]
+        self.decides = all(d is not None and d.kind == "b" for d in self.out_dtypes)
         self.counts = "index" not in (*inputs, *constants) and any(
             "index" in names_in(text) for text in self.expressions.values()
         )
@@ -157,8 +155,6 @@ class Elementwise(Caller):
     ) -> tuple[np.dtype, list[np.dtype]]:
         """The dtype that is computed in, and those of the results."""
         given = [np.dtype(asked) if asked is not None else own for own in self.out_dtypes]
-        real = [_is_real(d) for d in given]
-        given = [None if of_parts else d for of_parts, d in zip(real, given)]
         weak = [x for x in operands if not is_array(x)]
         if not dtypes:
             known = [d for d in given if d is not None]
@@ -178,7 +174,7 @@ class Elementwise(Caller):
                     f"{self.name}: a floating number next to arrays of dtype {common}; convert the arrays or give dtype="
                 )
         found = [common if d is None else d for d in given]
-        return common, [_part(d) if of_parts else d for of_parts, d in zip(real, found)]
+        return common, [_part(d) if real else d for d, real in zip(found, self.of_parts)]
 
     def _given(self, out: Any, shape: Shape, dtypes: list[np.dtype]) -> list[Any]:
         """The arrays of ``out=``, checked."""
@@ -198,6 +194,10 @@ class Elementwise(Caller):
                 )
             if any(step == 0 and n > 1 for step, n in zip(array.strides, array.shape)):
                 raise ValueError(f"{self.name}: out= is expanded, several of its elements are one")
+            if overlaps(array):
+                raise ValueError(
+                    f"{self.name}: elements of out= share memory (shape {array.shape}, strides {array.strides} bytes)"
+                )
         return outs
 
     def _result_strides(
@@ -356,10 +356,6 @@ class Elementwise(Caller):
             parts = [part(x, shape, outer, at) if is_array(x) else x for x in operands]
             targets = [part(x, shape, outer, at) for x in results]
             self(*parts, out=tuple(targets), **constants)
-
-
-def _is_real(dtype: Any) -> bool:
-    return isinstance(dtype, str) and dtype == "real"
 
 
 def _part(dtype: np.dtype) -> np.dtype:

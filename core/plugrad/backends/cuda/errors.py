@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import re
 from typing import Any
 
 __all__ = [
     "CompileError",
     "CudaError",
+    "EarlierFailure",
     "LaunchError",
     "NotAvailableError",
     "OutOfMemoryError",
+    "is_of_earlier",
     "translated",
 ]
 
@@ -40,6 +44,10 @@ class LaunchError(CudaError):
     """A kernel that could not be launched, or that failed while it ran."""
 
 
+class EarlierFailure(CudaError):
+    """A kernel that was queued before a battery failed: nothing is known of the operator, which can be checked later."""
+
+
 class OutOfMemoryError(CudaError, MemoryError):
     """The device has no memory left, even after the cached blocks were given back."""
 
@@ -48,9 +56,21 @@ def translated(error: BaseException, doing: str, kind: type[CudaError] = CudaErr
     """An error of PyCUDA as one of plugrad's; `doing` tells what it interrupted."""
     from plugrad.backends.cuda import device
 
-    said = device.emulator_report()
+    # What PyCUDA refuses by itself has no name of the driver's in it, and the device has not heard of it.
+    said = device.emulator_report() if str(error).startswith("cu") else ""
     text = f"{doing}: {error}"
     return kind(f"{text}\n{said}" if said else text)
+
+
+_OF_A_KERNEL = re.compile(
+    "illegal memory access|misaligned address|illegal instruction|unspecified launch failure|device-side assert"
+)
+
+
+def is_of_earlier(error: BaseException) -> bool:
+    """Whether what the driver reports is the failure of a kernel that ran before the call that met it."""
+    blocking = os.environ.get("CUDA_LAUNCH_BLOCKING") == "1"
+    return not blocking and _OF_A_KERNEL.search(str(error)) is not None
 
 
 def describe_argument(value: Any) -> str:

@@ -118,7 +118,8 @@ def check_expression(kernel: str, text: str, known: Collection[str]) -> list[str
     """
     if not isinstance(text, str) or not text.strip():
         raise ValueError(f"{kernel}: a kernel's expression is C text, got {text!r}")
-    for kind, token in tokens_of(text):
+    tokens = [token for token in tokens_of(text) if token[0] != "space"]
+    for kind, token in tokens:
         if kind != "mark":
             continue
         if token == "**":
@@ -129,11 +130,30 @@ def check_expression(kernel: str, text: str, known: Collection[str]) -> list[str
             )
         if token in (";", "{", "}", "#", "\\"):
             raise ValueError(f"{kernel}: {text!r} must be one C expression, without {token!r}")
+    _check_brackets(kernel, text, tokens)
     names = names_in(text)
     for name in names:
         if name not in known and name not in RESERVED:
             raise ValueError(f"{kernel}: {text!r} uses {name!r}, {_advice(name, known)}")
     return [name for name in names if name in known]
+
+
+def _check_brackets(kernel: str, text: str, tokens: list[Token]) -> None:
+    """Refuse what a bracket more or less, or a lost operand, would turn into an error far from the text."""
+    opened: list[str] = []
+    for _, token in tokens:
+        if token in ("(", "["):
+            opened.append(token)
+        elif token in (")", "]"):
+            if not opened or opened.pop() + token not in ("()", "[]"):
+                raise ValueError(f"{kernel}: {text!r} closes a {token!r} that it does not open")
+        elif token == "," and not opened:
+            raise ValueError(f"{kernel}: {text!r} must be one C expression, and has a comma")
+    if opened:
+        raise ValueError(f"{kernel}: {text!r} does not close its {opened[-1]!r}")
+    kind, last = tokens[-1]
+    if kind == "mark" and last not in (")", "]"):
+        raise ValueError(f"{kernel}: {text!r} ends with {last!r}, an operand is missing")
 
 
 def _advice(name: str, known: Collection[str]) -> str:

@@ -8,9 +8,10 @@ import numpy as np
 
 from plugrad.backends.cuda import array as arrays
 from plugrad.backends.cuda import context, storage
+from plugrad.backends.cuda.dtypes import c_type
 from plugrad.backends.dtypes import bfloat16
 
-__all__ = ["exported", "imported"]
+__all__ = ["exported", "imported", "misaligned"]
 
 BFLOAT16_AS = np.dtype("V2")  # in the interface, which has no name for it; PyTorch writes the same
 LEGACY = 1  # the interface's number for the default stream
@@ -36,7 +37,7 @@ def imported(source: Any) -> Any:
     Raises
     ------
     TypeError
-        The interface has a mask, or a dtype that arrays cannot have.
+        The interface has a mask, a dtype that arrays cannot have, or elements that no kernel can read where they lie.
     """
     context.enter()
     from pycuda.gpuarray import GPUArray
@@ -52,13 +53,28 @@ def imported(source: Any) -> Any:
         dtype = bfloat16()
     if dtype.hasobject or not dtype.isnative:
         raise TypeError(f"a {kind} of dtype {dtype} cannot be a tensor")
+    c_type(dtype, kind)
     shape = tuple(int(length) for length in interface["shape"])
     strides = interface.get("strides")
     strides = c_order(shape, dtype) if strides is None else tuple(int(step) for step in strides)
     address, read_only = interface["data"]
+    if why := misaligned(int(address or 0), shape, strides, dtype):
+        raise TypeError(f"a {kind} of dtype {dtype} cannot be a tensor: {why}")
     _wait_for(interface.get("stream"))
     array = storage.view(shape, dtype, strides, int(address or 0), source)
     return arrays.copied(array) if read_only else array
+
+
+def misaligned(address: int, shape: tuple[int, ...], strides: tuple[int, ...], dtype: Any) -> str:
+    """Why kernels, which read an element as a whole, cannot read these; empty where they can."""
+    size = dtype.itemsize
+    if 0 in shape:
+        return ""
+    if address % size:
+        return f"its address {address:#x} is no multiple of {size}, the size of an element; copy it"
+    if any(step % size for step, n in zip(strides, shape) if n > 1):
+        return f"its strides {strides} are no multiples of {size} bytes, the size of an element; copy it"
+    return ""
 
 
 def c_order(shape: tuple[int, ...], dtype: Any) -> tuple[int, ...]:

@@ -52,15 +52,20 @@ def allocate(pool: Any, nbytes: int, what: str) -> Any:
     OutOfMemoryError
         Not even after every pool gave its free blocks back.
     """
+    from plugrad.backends.cuda.storage import reclaim
+
     driver = device.driver()
     try:
+        reclaim(wait=True)
         empty_cache()
         return pool.allocate(nbytes)
     except driver.MemoryError as error:
         free, total = mem_get_info()
+        # Nothing is cached any more: what is reserved beyond what arrays asked for is the rounding of their blocks.
+        rounding = max(memory_reserved() - memory_allocated(), 0)
         raise OutOfMemoryError(
             f"the device has no memory for {what} ({_size(nbytes)}): {_size(memory_allocated())} are held by arrays, "
-            f"{_size(memory_reserved() - memory_allocated())} are cached, {_size(free)} of {_size(total)} are free"
+            f"{_size(rounding)} lost to the rounding of their blocks, {_size(free)} of {_size(total)} are free"
         ) from error
     except driver.Error as error:
         from plugrad.backends.cuda.context import failed
@@ -77,6 +82,9 @@ def _size(nbytes: int) -> str:
 
 def empty_cache() -> None:
     """Give memory that no array uses back to the driver."""
+    from plugrad.backends.cuda.storage import reclaim
+
+    reclaim()
     for pool in list(_pools):
         pool.free_held()
 

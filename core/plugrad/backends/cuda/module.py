@@ -10,7 +10,7 @@ from typing import Any
 
 from plugrad.backends.cuda import context, cubin, device
 from plugrad.backends.cuda.compiler import compile
-from plugrad.backends.cuda.errors import CudaError, translated
+from plugrad.backends.cuda.errors import CudaError, is_of_earlier, translated
 from plugrad.backends.cuda.launch import Function
 
 __all__ = ["Module", "keep_loaded"]
@@ -23,6 +23,14 @@ def keep_loaded() -> None:
     for module in list(_modules):
         if module._loaded is not None:
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(module._loaded))
+
+
+def without_file(path: Path) -> str:
+    """What is wrong where the file of a kernel is not there."""
+    return (
+        f"the kernel's file {path.name} is not beside its module. A package installs files that are no Python if its "
+        f'pyproject.toml lists them: [tool.setuptools.package-data] "*" = ["*{path.suffix}"]'
+    )
 
 
 class Module:
@@ -57,11 +65,30 @@ class Module:
         _modules.add(self)
 
     @classmethod
-    def from_file(cls, path: str | Path) -> Module:
-        """The kernels of a ``.cu`` file."""
+    def from_file(cls, path: str | Path, *, before: str = "", name: str = "") -> Module:
+        """The kernels of a ``.cu`` file.
+
+        Parameters
+        ----------
+        path : str or Path
+        before : str
+            Text that stands in front of the file's, such as ``typedef float T;``.
+        name : str
+            What messages call the module; the file's name unless given.
+
+        Raises
+        ------
+        FileNotFoundError
+            The file is not there.
+        """
         path = Path(path)
-        text = path.read_text(encoding="utf-8")
-        return cls(text, name=path.stem, origin=str(path), line=1)
+        try:
+            text = path.read_text(encoding="utf-8")
+        except FileNotFoundError as error:
+            raise FileNotFoundError(error.errno, without_file(path), str(path)) from None
+        if before:
+            text = f"{before}\n#line 1\n{text}"
+        return cls(text, name=name or path.stem, origin=str(path), line=1)
 
     def function(self, name: str) -> Function:
         """A kernel by name; nothing is compiled before it is called."""
@@ -93,11 +120,15 @@ class Module:
                 try:
                     self._loaded = device.driver().module_from_buffer(image)
                 except errors as error:
+                    if is_of_earlier(error):
+                        raise context.failed(error) from error
                     raise translated(error, f"the driver cannot load module {self.name}") from error
                 self._parameters = cubin.parameters(image)
             try:
                 function = self._loaded.get_function(name)
             except errors as error:
+                if is_of_earlier(error):
+                    raise context.failed(error) from error
                 raise CudaError(
                     f"module {self.name} has no kernel named {name!r} ({error}); kernels are declared "
                     f'extern "C" __global__ void {name}(...)'

@@ -19,11 +19,17 @@ class Plan:
         outer: tuple[int, ...] = (),
     ) -> None: ...
 
+class Shadow:
+    """What has ``__array_interface__``."""
+
+def overlaps(array: Any) -> bool: ...
+
 class Caller:
     name: str
     inputs: tuple[str, ...]
     constants: tuple[str, ...]
     several: bool
+    decides: bool
     def __init__(self, name: str, inputs: tuple[str, ...], constants: tuple[str, ...]) -> None: ...
     def __call__(
         self,

@@ -11,6 +11,7 @@ from cpython.bool cimport PyBool_Check
 from cpython.float cimport PyFloat_CheckExact
 from cpython.long cimport PyLong_CheckExact
 
+from plugrad.backends.cpu cimport overlaps_itself
 from plugrad.backends.cuda.storage cimport allocated, new_array, pointer_of
 from plugrad.backends.philox cimport Stream
 
@@ -59,11 +60,15 @@ cdef class Caller:
     ----------
     name : str
     inputs, constants : tuple of str
+    several : bool
+        Whether it has more than one result.
+    decides : bool
+        Whether all results are bools, so that an integer beyond the range of a dtype can be compared.
     """
 
     cdef readonly str name
     cdef readonly tuple inputs, constants
-    cdef public bint several
+    cdef public bint several, decides
     cdef dict plans
     cdef object __weakref__
     cdef dict __dict__
@@ -121,7 +126,13 @@ cdef class Caller:
             if len(self.plans) >= MOST_PLANS:
                 self.plans.clear()
             self.plans[key] = plan
-        return run(self, plan, operands, numbers, out)
+        try:
+            return run(self, plan, operands, numbers, out)
+        except OverflowError:
+            compared = without_bounds(plan, operands) if self.decides else None
+            if compared is None:
+                raise
+        return self(*compared, out=out, shape=shape, dtype=dtype, **constants)
 
     cdef tuple bound(self, dict given):
         cdef list values = []
@@ -209,6 +220,8 @@ cdef object run(Caller kernel, Plan plan, tuple operands, tuple numbers, object 
         results = [made(make) for make in plan.makes]
     else:
         results = list(out) if isinstance(out, (tuple, list)) else [out]
+        if len(results) > 1:
+            check_apart(kernel, results)
         if in_the_way(arguments, results):
             return kernel.run_aside(operands, numbers, results, out)
     if plan.outer:
@@ -225,6 +238,22 @@ cdef object run(Caller kernel, Plan plan, tuple operands, tuple numbers, object 
         arguments += plan.more
         plan.function(plan.grid, plan.block, *arguments)
     return tuple(results) if kernel.several else results[0]
+
+
+cdef tuple without_bounds(Plan plan, tuple operands):
+    """Integers that the dtype has no room for as infinities, which compare alike; None where there are none."""
+    cdef list found = []
+    cdef Py_ssize_t k = 0
+    cdef bint changed = False
+    for x in operands:
+        if PyFloat_CheckExact(x) or PyLong_CheckExact(x) or PyBool_Check(x):
+            limits = plan.ranges[k]
+            k += 1
+            if limits is not None and not limits[0] <= x <= limits[1]:
+                x = float("inf") if x > 0 else float("-inf")
+                changed = True
+        found.append(x)
+    return tuple(found) if changed else None
 
 
 cdef object converted(Caller kernel, Plan plan, object x, Py_ssize_t k):
@@ -246,6 +275,37 @@ cdef object made(tuple make):
     if array.strides == strides or not array.size:
         return array
     return new_array(shape, dtype, strides, array.size, array.gpudata, array.base)
+
+
+cdef int check_apart(Caller kernel, list results) except -1:
+    """Refuse results that have elements in common: which of them would be kept is left to chance."""
+    cdef Py_ssize_t i, k
+    for i in range(1, len(results)):
+        low, high = reach(results[i], pointer_of(results[i]))
+        for k in range(i):
+            other_low, other_high = reach(results[k], pointer_of(results[k]))
+            if low < other_high and other_low < high and np.shares_memory(shadow(results[i]), shadow(results[k])):
+                raise ValueError(f"{kernel.name}: the arrays {k} and {i} of out= share memory")
+    return 0
+
+
+cdef object shadow(object array):
+    """An array of NumPy with these addresses, to ask where they meet; never to be read."""
+    source = Shadow()
+    source.__array_interface__ = {
+        "version": 3, "shape": tuple(array.shape), "strides": tuple(array.strides), "data": (pointer_of(array), True),
+        "typestr": f"|V{array.dtype.itemsize}",
+    }
+    return np.asarray(source)
+
+
+class Shadow:
+    """What has ``__array_interface__``."""
+
+
+def overlaps(array):
+    """Whether two elements of an array share memory."""
+    return overlaps_itself(array)
 
 
 cdef bint in_the_way(list arrays, list results) except -1:

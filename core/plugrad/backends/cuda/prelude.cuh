@@ -179,7 +179,7 @@ template <class X> PLUGRAD_FN bool leads_min(X v, i64 i, X w, i64 j) {
 
 template <class X> PLUGRAD_FN X sign(X x) { return x > X(0) ? X(1) : x < X(0) ? X(-1) : x == X(0) ? X(0) : x; }
 template <class X> PLUGRAD_FN X square(X x) { return x * x; }
-template <class X> PLUGRAD_FN X conj(X x) { return x; }  // complex.cuh has those of complex numbers
+template <class X> PLUGRAD_FN X conj(X x) { return x; }  // complex.cuh has those of complex ones
 template <class X> PLUGRAD_FN X real(X x) { return x; }
 template <class X> PLUGRAD_FN X imag(X x) { return X(0); }
 template <class X> PLUGRAD_FN real_t<X> reciprocal(X x) { return real_t<X>(1) / real_t<X>(x); }

@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from plugrad.contract.automatic import added_samples, emptied_samples
+from plugrad.contract.checks.causes import cause_of
 from plugrad.contract.problem import Problem
 from plugrad.contract.report import Failure
 from plugrad.contract.run import Run, crashed
@@ -66,7 +67,10 @@ def check_samples(run: Run) -> Iterator[Failure]:
             "samples",
             "",
             "has no samples, so nothing can be checked",
-            hint="write @operator.samples: a generator of make.call(...)",
+            hint="none was given: contract.check(function, samples=...) takes samples(make), a generator of make.call(...), "
+            "or a list of tuples of arrays"
+            if target.kind == "function"
+            else "write @operator.samples: a generator of make.call(...)",
         )
         return
     try:
@@ -125,14 +129,15 @@ def _prepare(run: Run, sample: Sample) -> Iterator[Failure]:
         run.target.library.recover()
         yield replace(
             crashed("samples", error, str(sample)),
-            hint="a make.call(...) must work; a call that must not is make.error(...)",
+            hint=cause_of(error)
+            or "a make.call(...) must work; a call that must not is make.error(...)",
         )
         return
     try:
         problem.prepare(run.rng)
     except Exception as error:
         run.target.library.recover()
-        yield crashed("backward", error, str(sample), "backward itself raises")
+        yield crashed("backward", error, str(sample), cause_of(error) or "backward itself raises")
         return
     run.problems.append(problem)
     for k, gradient in zip(problem.active, problem.gradients):
@@ -164,7 +169,11 @@ def _unreached(run: Run) -> Iterator[Failure]:
                 f"declares that {name!r} may be complex, but no sample passes complex numbers",
                 hint=f'add make.call(make.complex(...)), or declare "floating" or "numeric" for {name!r}',
             )
-        if kind in ("floating", "complex", "numeric", "number") and name not in given and run.problems:
+        if (
+            kind in ("floating", "complex", "numeric", "number")
+            and name not in given
+            and run.problems
+        ):
             yield Failure(
                 "samples",
                 "",

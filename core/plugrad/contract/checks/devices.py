@@ -23,7 +23,7 @@ from plugrad.contract.problem import Problem, Recording
 from plugrad.contract.report import Failure
 from plugrad.contract.run import Run, crashed, natural_scale
 
-__all__ = ["check", "check_errors", "check_kernel"]
+__all__ = ["against_cpu", "check", "check_errors", "check_kernel"]
 
 Array = np.ndarray
 
@@ -39,7 +39,7 @@ def check(run: Run) -> Iterator[Failure]:
     """Every sample: outputs, gradients, dtypes, shapes, devices and aliasing; then with integers."""
     assert run.reference is not None
     for problem in run.problems:
-        yield from _against_cpu(run, problem, Problem(run.reference, problem.sample))
+        yield from against_cpu(run, problem, Problem(run.reference, problem.sample))
     if run.target.kind == "operator" and not run.target.schema.mutates:
         for problem in run.problems[:2] if run.quick else run.problems:
             yield from _integers(run, problem, Problem(run.reference, problem.sample))
@@ -58,11 +58,14 @@ def check_kernel(run: Run) -> Iterator[Failure]:
             "kernel",
             "",
             str(error),
-            hint="the name in cuda= is misspelt, or its module does not import",
+            hint="the file was not installed"
+            if isinstance(error.__cause__, FileNotFoundError)
+            else "the name in cuda= is misspelt, or its module does not import",
         )
 
 
-def _against_cpu(run: Run, problem: Problem, cpu: Problem) -> Iterator[Failure]:
+def against_cpu(run: Run, problem: Problem, cpu: Problem) -> Iterator[Failure]:
+    """Whether a call, which was prepared on the device, gives what the same one gives on the CPU."""
     recording, wanted = problem.record(), cpu.record()
     yield from _metas(run, problem, recording, wanted)
     if recording.live != wanted.live or len(recording.outputs) != len(wanted.outputs):

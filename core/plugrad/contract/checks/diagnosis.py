@@ -8,6 +8,8 @@ __all__ = ["GENERIC", "likely_cause"]
 
 Array = np.ndarray
 
+FEWEST = 3  # wrong elements that make a pattern: one element is always some factor off
+
 GENERIC = (
     "a term of the formula, a transposed or dropped index, an unsummed broadcast axis, "
     "or a kink in the sample that is not declared"
@@ -44,7 +46,8 @@ def likely_cause(analytic: Array, numeric: Array, wrong: Array) -> str:
         if np.abs(ratio - factor).max() <= 1e-4 * abs(factor):
             if abs(factor + 1.0) <= 1e-4:
                 return "the sign is flipped"
-            return f"every wrong element is {factor:.6g} times what it should be: a factor"
+            if ratio.size >= FEWEST:
+                return f"every wrong element is {factor:.6g} times what it should be: a factor"
     count, total = int(wrong.sum()), int(wrong.size)
     if 0 < count <= total // 4:
         return (

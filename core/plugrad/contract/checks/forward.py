@@ -86,7 +86,9 @@ def expected_metas(
         floating = [
             v.dtype
             for v, kind in zip(given, schema.dtypes)
-            if isinstance(v, np.ndarray) and v.dtype.kind in "fc" and kind not in ("integer", "bool")
+            if isinstance(v, np.ndarray)
+            and v.dtype.kind in "fc"
+            and kind not in ("integer", "bool")
         ]
         if schema.out_dtype == "real" and floating:
             return [(shape, np.result_type(*floating).type(0).real.dtype)] * len(schema.outputs)

@@ -43,7 +43,9 @@ def _linear(run: Run, problem: Problem, create_graph: bool) -> Iterator[Failure]
         once = recording.gradient(seeds, create_graph)
     finite = [np.isfinite(g) for g in once]
     # A sum of two is rounded in the dtype of the output, which may be narrower than the input's.
-    eps = max([EPS, *(float(np.finfo(seed.dtype).eps) for seed in seeds if seed.dtype.kind in "fc")])
+    eps = max(
+        [EPS, *(float(np.finfo(seed.dtype).eps) for seed in seeds if seed.dtype.kind in "fc")]
+    )
     twice = recording.gradient([2 * seed for seed in seeds], create_graph)
     none = recording.gradient([np.zeros_like(seed) for seed in seeds], create_graph)
     other = [weights_like(run.rng, seed, seed != 0.0) for seed in seeds]

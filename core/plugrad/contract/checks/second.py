@@ -11,7 +11,16 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from plugrad.contract.numeric import along, apart, from_reals, part_steps, reals, refine, steps, worst
+from plugrad.contract.numeric import (
+    along,
+    apart,
+    from_reals,
+    part_steps,
+    reals,
+    refine,
+    steps,
+    worst,
+)
 from plugrad.contract.problem import Problem, number_of, weights_like
 from plugrad.contract.report import Failure
 from plugrad.contract.run import Run, crashed, peak

@@ -1,9 +1,11 @@
 """PyTorch's functions of neural networks, with its names, argument names, order and defaults.
 
-Each is a thin name over an operator of the standard plugin. What PyTorch does in place on request (`inplace`), this
-refuses: the caller would go on with values that were not changed.
+Each is a thin name over an operator of the standard plugin. ``inplace=True`` writes the result over `input` and returns
+that tensor, as ``Tensor.relu_()`` and its like do.
 """
 # ruff: noqa: F403  (each module says what it exports)
+
+from typing import Any
 
 from plugrad.nn.functional import (
     activations,
@@ -49,3 +51,14 @@ __all__ = [
     *pooling.__all__,
     *vision.__all__,
 ]
+
+
+def __getattr__(name: str) -> Any:
+    from plugrad.registry.elsewhere import FUNCTIONAL, instead
+
+    prefix = "plugrad.nn.functional."
+    if name.endswith("_") and name[:-1] in __all__:
+        hint = f": write {name[:-1]}(input, ..., inplace=True)"
+    else:
+        hint = instead(name, FUNCTIONAL, __all__, prefix)
+    raise AttributeError(f"{prefix[:-1]} has no attribute {name!r}{hint}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from plugrad.graph.tensor import Tensor
-from plugrad.nn.functional.arguments import not_in_place
+from plugrad.nn.functional.arguments import in_place_if
 from plugrad.registry import ops
 
 __all__ = [
@@ -40,34 +40,29 @@ __all__ = [
 
 def relu(input: Tensor, inplace: bool = False) -> Tensor:
     """The positive part; the derivative at 0 is 0."""
-    not_in_place("relu", inplace)
-    return ops.relu(input)
+    return in_place_if(inplace, ops.relu)(input)
 
 
 def relu6(input: Tensor, inplace: bool = False) -> Tensor:
     """The part between 0 and 6; the derivative at both ends is 0."""
-    not_in_place("relu6", inplace)
-    return ops.relu6(input)
+    return in_place_if(inplace, ops.relu6)(input)
 
 
 def hardtanh(
     input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False
 ) -> Tensor:
     """`input` bounded to ``[min_val, max_val]``; the derivative at both ends is 0."""
-    not_in_place("hardtanh", inplace)
-    return ops.hardtanh(input, min_val=min_val, max_val=max_val)
+    return in_place_if(inplace, ops.hardtanh)(input, min_val=min_val, max_val=max_val)
 
 
 def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
     """`input` where it is positive, `negative_slope` times it elsewhere."""
-    not_in_place("leaky_relu", inplace)
-    return ops.leaky_relu(input, negative_slope=negative_slope)
+    return in_place_if(inplace, ops.leaky_relu)(input, negative_slope=negative_slope)
 
 
 def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """`input` where it is positive, ``alpha * (exp(input) - 1)`` elsewhere."""
-    not_in_place("elu", inplace)
-    return ops.elu(input, alpha=alpha)
+    return in_place_if(inplace, ops.elu)(input, alpha=alpha)
 
 
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
@@ -77,8 +72,7 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
 
 def selu(input: Tensor, inplace: bool = False) -> Tensor:
     """The exponential linear unit that keeps mean 0 and variance 1."""
-    not_in_place("selu", inplace)
-    return ops.selu(input)
+    return in_place_if(inplace, ops.selu)(input)
 
 
 def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
@@ -89,28 +83,24 @@ def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     RuntimeError
         `alpha` is 0.
     """
-    not_in_place("celu", inplace)
     if alpha == 0:
         raise RuntimeError("celu: alpha must not be 0, by which input is divided")
-    return ops.celu(input, alpha=alpha)
+    return in_place_if(inplace, ops.celu)(input, alpha=alpha)
 
 
 def mish(input: Tensor, inplace: bool = False) -> Tensor:
     """``input * tanh(softplus(input))``."""
-    not_in_place("mish", inplace)
-    return ops.mish(input)
+    return in_place_if(inplace, ops.mish)(input)
 
 
 def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
     """`input` times its hardsigmoid; the derivative is 0 at -3 and 1 at 3."""
-    not_in_place("hardswish", inplace)
-    return ops.hardswish(input)
+    return in_place_if(inplace, ops.hardswish)(input)
 
 
 def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
     """``input / 6 + 1/2`` moved into [0, 1]; the derivative is 0 at both ends."""
-    not_in_place("hardsigmoid", inplace)
-    return ops.hardsigmoid(input)
+    return in_place_if(inplace, ops.hardsigmoid)(input)
 
 
 def softsign(input: Tensor) -> Tensor:
@@ -143,8 +133,7 @@ def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
 
 def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
     """`input` where it exceeds `threshold`, `value` elsewhere."""
-    not_in_place("threshold", inplace)
-    return ops.threshold(input, threshold=threshold, value=value)
+    return in_place_if(inplace, ops.threshold)(input, threshold=threshold, value=value)
 
 
 def glu(input: Tensor, dim: int = -1) -> Tensor:
@@ -164,8 +153,7 @@ def gelu(input: Tensor, approximate: str = "none") -> Tensor:
 
 def silu(input: Tensor, inplace: bool = False) -> Tensor:
     """``input * sigmoid(input)``."""
-    not_in_place("silu", inplace)
-    return ops.silu(input)
+    return in_place_if(inplace, ops.silu)(input)
 
 
 def sigmoid(input: Tensor) -> Tensor:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-__all__ = ["not_in_place", "reduction_of"]
+from collections.abc import Callable
+from typing import Any
+
+from plugrad.graph.inplace import InPlace
+
+__all__ = ["in_place_if", "reduction_of"]
 
 
-def not_in_place(name: str, inplace: bool) -> None:
-    """Raise if a function that never works in place is asked to."""
-    if inplace:
-        raise NotImplementedError(
-            f"{name}: inplace=True is not supported; use the tensor that {name} returns"
-        )
+def in_place_if(inplace: bool, operator: Callable[..., Any]) -> Callable[..., Any]:
+    """`operator`, or its form that writes the result over the first argument."""
+    return InPlace(operator) if inplace else operator
 
 
 def reduction_of(size_average: bool | None, reduce: bool | None, reduction: str) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 
 from plugrad.backends.creation import empty_like
 from plugrad.graph.tensor import Tensor
-from plugrad.nn.functional.arguments import not_in_place
+from plugrad.nn.functional.arguments import in_place_if
 from plugrad.registry import ops
 
 __all__ = [
@@ -24,32 +24,35 @@ __all__ = [
 ]
 
 
-def _checked(name: str, p: float, inplace: bool) -> None:
-    not_in_place(name, inplace)
+def _checked(name: str, p: float) -> None:
     if not 0.0 <= p <= 1.0:
         raise ValueError(f"{name}: the dropout probability p must be from 0 to 1, got {p}")
 
 
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """Each element is 0 with probability `p`, else multiplied by ``1 / (1 - p)``; `input` itself unless training."""
-    _checked("dropout", p, inplace)
-    return ops.dropout(input, p=p) if training else input
+    _checked("dropout", p)
+    return in_place_if(inplace, ops.dropout)(input, p=p) if training else input
 
 
 def alpha_dropout(
     input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False
 ) -> Tensor:
     """Dropout that keeps mean and variance of what `selu` gives (Klambauer and others, arXiv:1706.02515)."""
-    _checked("alpha_dropout", p, inplace)
-    return ops.alpha_dropout(input, p=p) if training and p > 0 else input
+    _checked("alpha_dropout", p)
+    if not training or p == 0:
+        return input
+    return in_place_if(inplace, ops.alpha_dropout)(input, p=p)
 
 
 def feature_alpha_dropout(
     input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False
 ) -> Tensor:
     """`alpha_dropout` of whole channels: input (N, C, …)."""
-    _checked("feature_alpha_dropout", p, inplace)
-    return ops.feature_alpha_dropout(input, p=p) if training and p > 0 else input
+    _checked("feature_alpha_dropout", p)
+    if not training or p == 0:
+        return input
+    return in_place_if(inplace, ops.feature_alpha_dropout)(input, p=p)
 
 
 def dropout1d(
@@ -82,16 +85,18 @@ def _channels(
     dims: tuple[int, ...],
     unbatched: int = 0,
 ) -> Tensor:
-    _checked(name, p, inplace)
+    _checked(name, p)
     if input.ndim not in dims:
         raise RuntimeError(
             f"{name}: takes {' or '.join(map(str, dims))} dimensions, got an input of shape {tuple(input.shape)}"
         )
     if not training:
         return input
-    if input.ndim == unbatched:
-        return ops.feature_dropout(input.unsqueeze(0), p=p).squeeze(0)
-    return ops.feature_dropout(input, p=p)
+    drop = in_place_if(inplace, ops.feature_dropout)
+    if input.ndim != unbatched:
+        return drop(input, p=p)
+    out = drop(input.unsqueeze(0), p=p)
+    return input if inplace else out.squeeze(0)
 
 
 def rrelu(
@@ -102,8 +107,7 @@ def rrelu(
     inplace: bool = False,
 ) -> Tensor:
     """`input` where it is positive, elsewhere times a random slope; the mean slope unless training."""
-    not_in_place("rrelu", inplace)
-    return ops.rrelu(input, lower=lower, upper=upper, training=training)
+    return in_place_if(inplace, ops.rrelu)(input, lower=lower, upper=upper, training=training)
 
 
 def gumbel_softmax(

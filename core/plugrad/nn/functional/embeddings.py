@@ -180,17 +180,27 @@ def _rows(name: str, input: Tensor, weight: Tensor, padding: int | None) -> Tens
     """Rows of a table; that of padding without gradient."""
     if input.dtype.kind not in "iu":
         raise TypeError(f"{name}: input must hold integers, got {input.dtype}")
-    at, count = input, weight.shape[0]
-    if input.device != "cpu":
-        # Without a wait for the device: a negative index becomes one that its own check refuses.
-        at = ops.where(input < 0, input - count, input)
-    elif input.numel():
-        low, high = input.array.min(), input.array.max()
+    if input.device == "cpu":
+        _check_rows(name, input, weight)
+        out = weight[input]
+    else:
+        # Without a wait beside the index's own: a negative index becomes one that is refused there.
+        at = ops.cast(input, dtype=np.int64)
+        try:
+            out = weight[ops.where(at < 0, at - weight.shape[0], at)]
+        except IndexError:
+            _check_rows(name, input, weight)
+            raise
+    if padding is None:
+        return out
+    return ops.where(ops.unsqueeze(input == padding, dim=-1), out.detach(), out)
+
+
+def _check_rows(name: str, input: Tensor, weight: Tensor) -> None:
+    at, count = input.to("cpu").array, weight.shape[0]
+    if at.size:
+        low, high = at.min(), at.max()
         if low < 0 or high >= count:
             raise IndexError(
                 f"{name}: indices must be from 0 to {count - 1}, the rows of weight, got {low if low < 0 else high}"
             )
-    out = weight[at]
-    if padding is None:
-        return out
-    return ops.where(ops.unsqueeze(input == padding, dim=-1), out.detach(), out)

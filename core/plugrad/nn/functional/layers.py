@@ -66,5 +66,5 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
 
 
 def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Tensor:
-    """`input` divided by its norm over `dim`; 0, with gradient 0, where that does not exceed `eps`."""
+    """`input` divided by its norm over `dim`, or by `eps` where that is greater; 0, with gradient 0, for a zero vector."""
     return ops.normalize(input, p=p, dim=dim, eps=eps)

@@ -90,12 +90,16 @@ def batch_norm(
     Raises
     ------
     ValueError
-        Training with one value per channel.
+        Training with one value per channel, or an `eps` that is negative or, in training, 0.
     RuntimeError
         Shapes do not fit together, or there are no running statistics to evaluate with.
     """
     running = {"running_mean": running_mean, "running_var": running_var}
     _check_channels("batch_norm", input, **running, weight=weight, bias=bias)
+    if eps < 0 or (training and eps == 0):
+        raise ValueError(
+            f"batch_norm: eps must be {'positive in training' if training else 'at least 0'}, got {eps}"
+        )
     if not training:
         return _with_running("batch_norm", input, running_mean, running_var, weight, bias, eps)
     count = input.numel() // max(input.shape[1], 1)

@@ -70,10 +70,16 @@ def _declared(library: ctypes.CDLL) -> ctypes.CDLL:
     library.plugrad_emulator_take_message.argtypes = [ctypes.c_char_p, ctypes.c_int]
     library.plugrad_emulator_last_message.argtypes = [ctypes.c_char_p, ctypes.c_int]
     library.plugrad_emulator_last_message.restype = None
+    library.plugrad_emulator_explain.argtypes = [ctypes.c_char_p, ctypes.c_int]
+    library.plugrad_emulator_explain.restype = None
     library.plugrad_emulator_reset.restype = None
     library.plugrad_emulator_set_order.argtypes = [ctypes.c_char_p, ctypes.c_uint]
     library.plugrad_emulator_set_order.restype = ctypes.c_char_p
-    library.plugrad_emulator_set_extent.argtypes = [ctypes.c_ulonglong, ctypes.c_size_t]
+    library.plugrad_emulator_set_extent.argtypes = [
+        ctypes.c_ulonglong,
+        ctypes.c_size_t,
+        ctypes.c_void_p,
+    ]
     return library
 
 
@@ -102,6 +108,18 @@ def last_error() -> str:
         return ""
     buffer = ctypes.create_string_buffer(4096)
     _library.plugrad_emulator_last_message(buffer, len(buffer))
+    return buffer.value.decode(errors="replace")
+
+
+def explain() -> str:
+    """What the device says of the error that a call of the driver has just given; an empty string if nothing.
+
+    The newest message, if the context is faulted or if this was not told of it before.
+    """
+    if _library is None:
+        return ""
+    buffer = ctypes.create_string_buffer(4096)
+    _library.plugrad_emulator_explain(buffer, len(buffer))
     return buffer.value.decode(errors="replace")
 
 
@@ -203,18 +221,36 @@ def races(check: bool) -> Iterator[None]:
         _driver().plugrad_emulator_check_races(before)
 
 
-def set_extent(pointer: int, nbytes: int) -> None:
+@contextlib.contextmanager
+def peeking() -> Iterator[None]:
+    """Within it, asking whether an event or a stream is done lets no queued work run."""
+    before = _driver().plugrad_emulator_peek(1)
+    try:
+        yield
+    finally:
+        _driver().plugrad_emulator_peek(before)
+
+
+def set_extent(pointer: int, nbytes: int, stream: int = 0) -> None:
     """For memory pools: the block at ``pointer`` now serves a request of ``nbytes`` bytes.
 
     The rest of the block is out of bounds from now on, and what it held before is gone (0xFF).  0 when the block goes
     back to the pool: then any use of it is diagnosed.
+
+    Parameters
+    ----------
+    pointer, nbytes
+        The block, and how much of it is in use.
+    stream
+        The handle of the stream (0: the default one) that the block serves.  Kernels find the new extent behind what
+        is queued there; a kernel on another stream that was not made to wait finds the old one.
 
     Raises
     ------
     ValueError
         If ``pointer`` is not the start of an allocation, or ``nbytes`` is more than was allocated.
     """
-    if _driver().plugrad_emulator_set_extent(int(pointer), nbytes):
+    if _driver().plugrad_emulator_set_extent(int(pointer), nbytes, stream):
         raise ValueError(
             f"0x{int(pointer):x} is not the start of a device allocation of at least {nbytes} bytes"
         )

@@ -15,8 +15,8 @@ using namespace emu;
 namespace {
 
 bool check(const char *what, CUdeviceptr address, size_t size) {
-  if (is_device_range(address, size)) return true;
-  diagnose(format("%s of %zu bytes at 0x%llx: %s", what, size, address, describe_address(address, size).c_str()));
+  if (is_device_range(address, size, When::called)) return true;
+  diagnose(format("%s of %zu bytes at 0x%llx: %s", what, size, address, describe_address(address, size, When::called).c_str()));
   return false;
 }
 

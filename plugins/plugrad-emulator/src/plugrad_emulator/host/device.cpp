@@ -192,6 +192,7 @@ API cuProfilerStop() { return CUDA_SUCCESS; }
 EMU_EXPORT void plugrad_emulator_reset() {
   Guard guard;
   drop_all();
+  settle_extents();
   fault = CUDA_SUCCESS;
   forget_last_message();
 }

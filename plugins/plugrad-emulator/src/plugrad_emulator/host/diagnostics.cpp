@@ -15,6 +15,7 @@ namespace emu {
 static const size_t KEPT = 1000;
 static std::deque<std::string> *messages = new std::deque<std::string>;
 static std::string *latest = new std::string;
+static bool told;  // whether explain() has given it
 
 std::string format(const char *text, ...) {
   char buffer[2048];
@@ -27,6 +28,7 @@ std::string format(const char *text, ...) {
 
 void diagnose(const std::string &message) {
   *latest = message;
+  told = false;
   messages->push_back(message);
   if (messages->size() > KEPT) messages->pop_front();
   if (setting("VERBOSE", 0)) fprintf(stderr, "plugrad-emulator: %s\n", message.c_str());
@@ -39,9 +41,10 @@ void forget_lines(const std::string &image) {
   known.erase(from, to);
 }
 
-// The innermost frame in the author's text: the emulator's and the toolkit's headers are passed over.
+// The innermost frame in the author's text: the emulator's and the toolkit's headers are passed over, and what plugrad
+// puts in front of every kernel.
 static bool is_ours(const char *line) {
-  for (const char *name : {"/plugrad_emulator/device/", "/cuda_fp16.h", "/cuda_bf16.h"})
+  for (const char *name : {"/plugrad_emulator/device/", "/cuda_fp16.h", "/cuda_bf16.h", "prelude.cuh:"})
     if (strstr(line, name)) return true;
   return line[0] == '?';
 }
@@ -62,6 +65,7 @@ std::string source_line(const std::string &image, size_t offset) {
     while (fgets(line, sizeof line, pipe)) {
       line[strcspn(line, "\n")] = 0;
       if (char *discriminator = strstr(line, " (discriminator")) *discriminator = 0;
+      if (first.empty() && line[0] != '?') first = without_work_folder(line);
       if (is_ours(line)) continue;
       result = without_work_folder(line);
       break;
@@ -69,7 +73,7 @@ std::string source_line(const std::string &image, size_t offset) {
     while (fgets(line, sizeof line, pipe)) {}
     pclose(pipe);
   }
-  return known[{image, offset}] = result;
+  return known[{image, offset}] = result.empty() ? first : result;
 }
 
 }  // namespace emu
@@ -90,6 +94,13 @@ EMU_EXPORT int plugrad_emulator_take_message(char *out, int capacity) {
 EMU_EXPORT void plugrad_emulator_last_message(char *out, int capacity) {
   Guard guard;
   snprintf(out, capacity, "%s", latest->c_str());
+}
+
+// The newest message if it can be about what failed just now: the context is faulted, or nobody was told it before.
+EMU_EXPORT void plugrad_emulator_explain(char *out, int capacity) {
+  Guard guard;
+  snprintf(out, capacity, "%s", told && !fault ? "" : latest->c_str());
+  told = true;
 }
 
 namespace emu {

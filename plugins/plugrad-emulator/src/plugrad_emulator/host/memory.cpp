@@ -83,6 +83,16 @@ static void poison(char *p, size_t size) {
   }
 }
 
+static void resize(Allocation &a, size_t size) {
+  a.size = size;
+  poison((char *)a.address, size);
+  mend_slack(a);
+}
+void settle_extents() {
+  for (auto &entry : live)
+    if (entry.second.size != entry.second.requested) resize(entry.second, entry.second.requested);
+}
+
 static CUresult allocate(CUdeviceptr *out, size_t size) {
   if (!size) return CUDA_ERROR_INVALID_VALUE;
   if (size > memory_total() || used + size > memory_total()) return CUDA_ERROR_OUT_OF_MEMORY;
@@ -90,7 +100,7 @@ static CUresult allocate(CUdeviceptr *out, size_t size) {
   uintptr_t gap = find_gap(body + 2 * PAGE);
   if (!gap || mprotect((void *)(gap + PAGE), body, PROT_READ | PROT_WRITE)) return CUDA_ERROR_OUT_OF_MEMORY;
   cursor = gap + body + 2 * PAGE;
-  Allocation a{gap + PAGE + body - padded, size, gap, body + 2 * PAGE};
+  Allocation a{gap + PAGE + body - padded, size, size, size, gap, body + 2 * PAGE};
   poison((char *)a.address, size);
   mend_slack(a);
   live[a.address] = a;
@@ -102,7 +112,7 @@ static CUresult allocate(CUdeviceptr *out, size_t size) {
 static CUresult release(CUdeviceptr pointer) {
   auto it = live.find(pointer);
   if (it == live.end()) {
-    diagnose(format("cuMemFree of 0x%llx: %s", pointer, describe_address(pointer, 1).c_str()));
+    diagnose(format("cuMemFree of 0x%llx: %s", pointer, describe_address(pointer, 1, When::called).c_str()));
     return CUDA_ERROR_INVALID_VALUE;
   }
   const Allocation &a = it->second;
@@ -114,7 +124,7 @@ static CUresult release(CUdeviceptr pointer) {
   }
   freed[a.address] = a.size;
   if (freed.size() > REMEMBERED) freed.erase(freed.begin());
-  used -= a.size;
+  used -= a.taken;
   live.erase(it);
   return CUDA_SUCCESS;
 }
@@ -127,9 +137,11 @@ static auto holder(Map &ranges, uintptr_t address) {
   return it == ranges.begin() ? ranges.end() : std::prev(it);
 }
 
-const Allocation *find_allocation(uintptr_t address) {
+static size_t size_of(const Allocation &a, When when) { return when == When::runs ? a.size : a.requested; }
+
+const Allocation *find_allocation(uintptr_t address, When when) {
   auto it = holder(live, address);
-  return it != live.end() && address < it->second.address + it->second.size ? &it->second : nullptr;
+  return it != live.end() && address < it->second.address + size_of(it->second, when) ? &it->second : nullptr;
 }
 
 static bool holds(const std::map<uintptr_t, size_t> &ranges, uintptr_t address, size_t size) {
@@ -137,20 +149,22 @@ static bool holds(const std::map<uintptr_t, size_t> &ranges, uintptr_t address, 
   return it != ranges.end() && address + size <= it->first + it->second;
 }
 
-bool is_device_range(uintptr_t address, size_t size) {
+bool is_device_range(uintptr_t address, size_t size, When when) {
   if (!size) return true;
-  const Allocation *a = find_allocation(address);
-  return a ? address + size <= a->address + a->size : holds(variables, address, size);
+  const Allocation *a = find_allocation(address, when);
+  return a ? address + size <= a->address + size_of(*a, when) : holds(variables, address, size);
 }
 
 bool is_pinned(const void *address, size_t size) { return holds(pinned, (uintptr_t)address, size); }
 
-std::string describe_address(uintptr_t address, size_t size) {
+std::string describe_address(uintptr_t address, size_t size, When when) {
   if (address < PAGE) return address ? "near the null pointer" : "the null pointer";
   if (address < arena().begin || address >= arena().end)
     return "not device memory (a host pointer, or an array that is not on the device?)";
-  if (const Allocation *a = find_allocation(address))
-    return format("runs %zu bytes over the end of a %zu-byte allocation", address + size - a->address - a->size, a->size);
+  if (const Allocation *a = find_allocation(address, when)) {
+    size_t length = size_of(*a, when);
+    return format("runs %zu bytes over the end of a %zu-byte allocation", address + size - a->address - length, length);
+  }
   auto old = holder(freed, address);
   auto before = holder(live, address);
   bool after_live = before != live.end() && address < before->second.mapped + before->second.mapped_size;
@@ -158,10 +172,11 @@ std::string describe_address(uintptr_t address, size_t size) {
     return format("inside a %zu-byte allocation that has been freed", old->second);
   auto next = live.upper_bound(address);
   size_t below = next == live.end() ? SIZE_MAX : next->first - address;
-  size_t above = before == live.end() ? SIZE_MAX : address - before->second.address - before->second.size;
+  size_t length = before == live.end() ? 0 : size_of(before->second, when);
+  size_t above = before == live.end() ? SIZE_MAX : address - before->second.address - length;
   if (below == SIZE_MAX && above == SIZE_MAX) return "not in any allocation";
-  if (above == 0) return format("right past the end of a %zu-byte allocation", before->second.size);
-  if (above <= below) return format("%zu bytes past the end of a %zu-byte allocation", above, before->second.size);
+  if (above == 0) return format("right past the end of a %zu-byte allocation", length);
+  if (above <= below) return format("%zu bytes past the end of a %zu-byte allocation", above, length);
   return format("%zu bytes before the start of a %zu-byte allocation", below, next->second.size);
 }
 
@@ -218,10 +233,10 @@ API cuMemGetInfo_v2(size_t *available, size_t *total) {
 }
 API cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *size, CUdeviceptr pointer) {
   ENTER;
-  const Allocation *a = find_allocation(pointer);
+  const Allocation *a = find_allocation(pointer, When::called);
   if (!a) return CUDA_ERROR_NOT_FOUND;
   if (base) *base = a->address;
-  if (size) *size = a->size;
+  if (size) *size = a->requested;
   return CUDA_SUCCESS;
 }
 
@@ -265,17 +280,15 @@ API cuMemHostGetFlags(unsigned *flags, void *) {
 
 // For pools: the block at `pointer` now serves a request of `size` bytes.  What is beyond is out of bounds, what is
 // inside is uninitialised.  0 bytes: nothing in the block may be touched.  1 if `pointer` is not an allocation.
-EMU_EXPORT int plugrad_emulator_set_extent(CUdeviceptr pointer, size_t size) {
+// For kernels that holds behind what the stream has queued: other streams have to wait for it.
+EMU_EXPORT int plugrad_emulator_set_extent(CUdeviceptr pointer, size_t size, CUstream stream) {
   Guard guard;
   auto it = live.find(pointer);
   if (it == live.end()) return 1;
   Allocation &a = it->second;
   size_t capacity = a.mapped + a.mapped_size - PAGE - a.address;
   if (size > capacity) return 1;
-  finish_all();
-  used += size - a.size;
-  a.size = size;
-  poison((char *)a.address, size);
-  mend_slack(a);
+  a.requested = size;
+  submit_alone(stream, [pointer, size] { resize(live.at(pointer), size); });  // freeing waits, so it is there
   return 0;
 }

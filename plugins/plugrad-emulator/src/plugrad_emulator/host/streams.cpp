@@ -43,6 +43,7 @@ static const size_t DEPTH = 1024;  // a full queue runs its oldest operation, as
 static auto &streams = *new std::set<CUstream>;
 static CUstream_st default_stream{true, nullptr, {}};
 static uint64_t serial;
+static bool peeking;  // questions let nothing run
 
 static bool pending(const OperationRef &operation) { return operation && !operation->done; }
 
@@ -73,7 +74,7 @@ static CUstream resolve(CUstream stream) {  // 1 and 2: the legacy and the per-t
   return (uintptr_t)stream <= 2 ? &default_stream : stream;
 }
 
-static OperationRef add(CUstream stream, std::function<void()> work) {
+static OperationRef add(CUstream stream, std::function<void()> work, bool alone = false) {
   auto operation = std::make_shared<Operation>();
   operation->serial = ++serial;
   operation->work = std::move(work);
@@ -81,7 +82,9 @@ static OperationRef add(CUstream stream, std::function<void()> work) {
     if (pending(other->last)) operation->after.push_back(other->last);
   };
   wait_for(stream);
-  if (stream == &default_stream) {
+  if (alone) {
+    // only in order with its own stream
+  } else if (stream == &default_stream) {
     for (CUstream other : streams)
       if (other->blocking) wait_for(other);
   } else if (stream->blocking) {
@@ -98,6 +101,7 @@ static OperationRef add(CUstream stream, std::function<void()> work) {
 }
 
 void submit(CUstream stream, std::function<void()> work) { add(resolve(stream), std::move(work)); }
+void submit_alone(CUstream stream, std::function<void()> work) { add(resolve(stream), std::move(work), true); }
 
 CUresult finish(CUstream stream) {
   stream = resolve(stream);
@@ -129,6 +133,7 @@ void drop_all() {
 static CUresult advance(CUstream stream) {
   trim(stream);
   if (stream->queue.empty()) return CUDA_SUCCESS;
+  if (peeking) return CUDA_ERROR_NOT_READY;
   run(OperationRef(stream->queue.front()));
   trim(stream);
   return fault ? fault : stream->queue.empty() ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
@@ -211,6 +216,7 @@ API cuEventSynchronize(CUevent event) {
 API cuEventQuery(CUevent event) {
   ENTER;
   if (!pending(event->recorded)) return CUDA_SUCCESS;
+  if (peeking) return CUDA_ERROR_NOT_READY;
   run(OperationRef(event->recorded));
   return fault ? fault : CUDA_ERROR_NOT_READY;
 }
@@ -222,3 +228,11 @@ API cuEventElapsedTime(float *milliseconds, CUevent start, CUevent end) {
   return CUDA_SUCCESS;
 }
 API cuEventElapsedTime_v2(float *milliseconds, CUevent start, CUevent end) { return cuEventElapsedTime(milliseconds, start, end); }
+
+// Whether questions about streams and events leave the work where it is; what it was until now.
+EMU_EXPORT int plugrad_emulator_peek(int on) {
+  Guard guard;
+  int before = peeking;
+  peeking = on;
+  return before;
+}

@@ -1,0 +1,105 @@
+"""Variance and standard deviation over dimensions, as in `ops`."""
+
+import math
+
+import numpy as np
+
+from plugrad import operator, ops
+from plugrad.backends.sums import add_reduce
+from plugrad_ops.reduction.ops import kept, reduced_count
+from plugrad_ops.shape.dims import normalize_dims, reduced_shape
+
+
+def spread_options(dim, unbiased, correction):
+    """`dim` and the correction: PyTorch also takes ``var(unbiased)``, ``unbiased`` for the correction, and None for 1."""
+    if isinstance(dim, bool):
+        dim, unbiased = None, dim
+    if unbiased is not None:
+        return dim, int(unbiased)
+    return dim, 1 if correction is None else correction
+
+
+def degrees_of(shape, dim, correction):
+    """The number of elements less the correction; NaN when nothing is left, as 0 / 0 is."""
+    return (
+        (reduced_count(shape, dim) - correction)
+        if reduced_count(shape, dim) > correction
+        else math.nan
+    )
+
+
+def _variance(name, input, dim, unbiased, keepdim, correction):
+    dim, correction = spread_options(dim, unbiased, correction)
+    axes = normalize_dims(name, dim, input.ndim)
+    work = input.astype(np.float32) if input.dtype == np.float16 else input
+    count = reduced_count(input.shape, dim)
+    mean = add_reduce(work, axes, keepdims=True) / work.dtype.type(count)
+    square = np.square(work - mean)
+    out = add_reduce(square, axes, keepdims=keepdim)
+    return out / work.dtype.type(degrees_of(input.shape, dim, correction))
+
+
+def _var_meta(input, *, dim=None, unbiased=None, keepdim=False, correction=1):
+    dim, _ = spread_options(dim, unbiased, correction)
+    return reduced_shape(input.shape, normalize_dims("var", dim, input.ndim), keepdim), input.dtype
+
+
+def _var_samples(make):
+    yield make.call(make.normal(2, 3))
+    yield make.call(make.normal(2, 3, 2), dim=(0, -1), keepdim=True)
+    yield make.call(make.normal(4, 3), dim=0, unbiased=False)
+    yield make.call(make.normal(4, 3), dim=-1, correction=0.5)
+    yield make.call(make.normal(), correction=0)
+    yield make.call(make.normal(0, 3), dim=1)
+    yield make.error(IndexError, "out of range", make.normal(2, 3), dim=2)
+
+
+@operator("standard::var", infer=_var_meta, method=True, cuda=".cuda:var")
+def var(input, *, dim=None, unbiased=None, keepdim=False, correction=1):
+    """The sum of squared deviations from the mean over `dim`, divided by the number of elements less `correction`.
+
+    ``unbiased=False`` is ``correction=0``. Two passes, so a large mean costs no digits.
+    """
+    out = _variance("var", input, dim, unbiased, keepdim, correction)
+    return out.astype(input.dtype, copy=False)
+
+
+@var.backward
+def _(grad, input, dim, unbiased, keepdim, correction):
+    dim, correction = spread_options(dim, unbiased, correction)
+    scale = 2 / degrees_of(input.shape, dim, correction)
+    return kept(grad * scale, input.shape, dim, keepdim) * (
+        input - ops.mean(input, dim=dim, keepdim=True)
+    )
+
+
+var.samples(_var_samples)
+
+
+def _constant_slices(input, *, tol, dim=None, unbiased=None, keepdim=False, correction=1):
+    dim, _ = spread_options(dim, unbiased, correction)
+    axes = normalize_dims("std", dim, input.ndim)
+    if not input.size:
+        return np.zeros(input.shape, bool)
+    spread_out = np.max(input, axis=axes, keepdims=True) - np.min(input, axis=axes, keepdims=True)
+    return np.broadcast_to(spread_out <= tol, input.shape)
+
+
+@operator("standard::std", infer=_var_meta, kinks=_constant_slices, method=True, cuda=".cuda:std")
+def std(input, *, dim=None, unbiased=None, keepdim=False, correction=1):
+    """The square root of `var`; where that is 0 the gradient is 0."""
+    out = np.sqrt(_variance("std", input, dim, unbiased, keepdim, correction))
+    return out.astype(input.dtype, copy=False)
+
+
+@std.backward
+def _(grad, input, out, dim, unbiased, keepdim, correction):
+    dim, correction = spread_options(dim, unbiased, correction)
+    flat = out == 0
+    scale = ops.where(flat, 0, grad / ops.where(flat, 1, out)) / degrees_of(
+        input.shape, dim, correction
+    )
+    return kept(scale, input.shape, dim, keepdim) * (input - ops.mean(input, dim=dim, keepdim=True))
+
+
+std.samples(_var_samples)
