@@ -10,7 +10,7 @@ import math
 import numpy as np
 
 from plugrad import composite, operator, ops
-from plugrad.backends.dtypes import kind
+from plugrad.backends.dtypes import kind, wide
 from plugrad.backends.sums import add_reduce
 from plugrad_ops.loss import cpu
 from plugrad_ops.loss.ops import check_reduction, reduced
@@ -138,7 +138,7 @@ def _(grad, input, target, ignore_index, reduction, label_smoothing):
     dim, classes = class_dim("cross_entropy", input), input.shape[0 if input.ndim == 1 else 1]
     kept = target != ignore_index
     if reduction == "mean":
-        grad = grad / ops.cast(ops.sum(kept), dtype=input.dtype)
+        grad = _over(grad, ops.sum(kept))
     kept = _without_outside(kept, target, classes)
     weight = ops.unsqueeze(ops.where(kept, grad, 0), dim=dim)
     wanted = ops.one_hot(ops.where(kept, target, 0), num_classes=classes)
@@ -190,6 +190,14 @@ def _(make):
     )
 
 
+def _over(grad, count):
+    """`grad` divided by an integer tensor, which 16-bit floats may not hold."""
+    dtype = wide(grad.dtype)
+    if dtype == grad.dtype:
+        return grad / ops.cast(count, dtype=dtype)
+    return ops.cast(ops.cast(grad, dtype=dtype) / ops.cast(count, dtype=dtype), dtype=grad.dtype)
+
+
 # ---- negative log likelihood ---------------------------------------------------------------------------------
 
 
@@ -213,7 +221,11 @@ def nll_loss(input, target, weight=None, *, ignore_index=-100, reduction="mean")
     if dtype != input.dtype:  # which cannot count many targets
         weight = None if weight is None else ops.cast(weight, dtype=dtype)
         loss = ops.nll_loss(
-            ops.cast(input, dtype=dtype), target, weight, ignore_index=ignore_index, reduction=reduction
+            ops.cast(input, dtype=dtype),
+            target,
+            weight,
+            ignore_index=ignore_index,
+            reduction=reduction,
         )
         return ops.cast(loss, dtype=input.dtype)
     kept = target != ignore_index

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from plugrad import composite, ops
-from plugrad.backends.dtypes import kind
+from plugrad.backends.dtypes import kind, wide
 from plugrad_ops.reduction.extrema import _extreme_samples
 from plugrad_ops.reduction.norm import order_of
 from plugrad_ops.shape.dims import normalize_dim
@@ -47,9 +47,12 @@ def nanmean(input, dim=None, keepdim=False, *, dtype=None):
     """
     if kind(input.dtype) != "f":
         raise RuntimeError(f"nanmean: the input must be floating, got {input.dtype}")
-    total = ops.sum(_numbers(input), dim=dim, keepdim=keepdim, dtype=dtype)
+    dtype = input.dtype if dtype is None else np.dtype(dtype)
+    inner = wide(dtype)  # 16-bit floats count to 65504 at most
+    total = ops.sum(_numbers(input), dim=dim, keepdim=keepdim, dtype=inner)
     count = ops.sum(ops.logical_not(ops.isnan(input)), dim=dim, keepdim=keepdim)
-    return total / ops.cast(count, dtype=total.dtype)
+    mean = total / ops.cast(count, dtype=inner)
+    return mean if inner == dtype else ops.cast(mean, dtype=dtype)
 
 
 nanmean.samples(_nan_samples)

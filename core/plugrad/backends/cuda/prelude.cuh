@@ -44,11 +44,6 @@ struct half { unsigned short bits; };
 PLUGRAD_FN float __half2float(half x) { float y; asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x.bits)); return y; }
 PLUGRAD_FN half __float2half(float x) { half y; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y.bits) : "f"(x)); return y; }
 #endif
-#ifdef PLUGRAD_BFLOAT16
-#include <cuda_bf16.h>
-typedef __nv_bfloat16 bfloat16;
-#endif
-
 template <class X> struct Compute { typedef X type; };
 template <> struct Compute<half> { typedef float type; };
 template <class X> using compute_t = typename Compute<X>::type;
@@ -57,12 +52,6 @@ template <class X> PLUGRAD_FN X load(const X &x) { return x; }
 PLUGRAD_FN float load(const half &x) { return __half2float(x); }
 template <class X, class C> PLUGRAD_FN void store(X &to, C value) { to = (X)value; }
 template <class C> PLUGRAD_FN void store(half &to, C value) { to = __float2half((float)value); }
-
-#ifdef PLUGRAD_BFLOAT16
-template <> struct Compute<bfloat16> { typedef float type; };
-PLUGRAD_FN float load(const bfloat16 &x) { return __bfloat162float(x); }
-template <class C> PLUGRAD_FN void store(bfloat16 &to, C value) { to = __float2bfloat16((float)value); }
-#endif
 
 // ---- kinds of numbers -----------------------------------------------------------------------------------------------
 
