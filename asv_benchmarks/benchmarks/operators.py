@@ -5,6 +5,6 @@ Only the standard plugin's, whatever else is installed: another plugin's suite h
 
 from plugrad.contract.benchmarks import operator_benchmarks
 
-from .cases import CASES
+from .cases import CASES, FORWARD_ONLY
 
-globals().update(operator_benchmarks("standard::*", CASES))
+globals().update(operator_benchmarks("standard::*", CASES, FORWARD_ONLY))

@@ -36,7 +36,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 import tracemalloc
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from itertools import repeat
 from typing import Any, ClassVar
@@ -71,7 +71,9 @@ Builder = Callable[[Maker, int], Sample]
 
 
 def operator_benchmarks(
-    pattern: str, cases: Mapping[str, Builder] | None = None
+    pattern: str,
+    cases: Mapping[str, Builder] | None = None,
+    forward_only: Collection[str] = (),
 ) -> dict[str, type[OperatorBenchmark]]:
     """One asv benchmark class for each operator whose name matches.
 
@@ -82,6 +84,8 @@ def operator_benchmarks(
     cases : mapping of str to callable, optional
         For operators by full name, ``build(make, elements)`` that returns ``make.call(...)`` with inputs of about
         `elements` elements. Needed where an operator is not elementwise; it may overrule the sample of one that is.
+    forward_only : collection of str, optional
+        Full names of composites that have no gradient, which a composite does not say of itself.
 
     Returns
     -------
@@ -104,7 +108,7 @@ def operator_benchmarks(
             f"no operator matches {pattern!r}, so there is nothing to benchmark"
             + "".join(f"\n  plugin {line}" for line in broken)
         )
-    unknown = cases.keys() - {operator.name for operator in operators}
+    unknown = (cases.keys() | set(forward_only)) - {operator.name for operator in operators}
     if unknown:
         raise LookupError(
             f"there are benchmark cases for operators that do not exist: {sorted(unknown)}"
@@ -112,7 +116,8 @@ def operator_benchmarks(
     classes = {}
     for operator in operators:
         name = operator.name.replace("::", "__")
-        classes[name] = _benchmark_class(name, operator, cases.get(operator.name))
+        differentiable = operator.name not in forward_only and not _nondifferentiable(operator)
+        classes[name] = _benchmark_class(name, operator, cases.get(operator.name), differentiable)
     return classes
 
 
@@ -159,7 +164,8 @@ class OperatorBenchmark:
         sample = self.build(elements)
         loops = AS_SAMPLED_LOOPS if isinstance(elements, str) else LOOPS[elements]
         self._forward = _prepare(self.operator, sample, dtype, loops, record=False)
-        self._backward = _prepare(self.operator, sample, dtype, loops, record=True)
+        if isinstance(self, DifferentiableBenchmark):
+            self._backward = _prepare(self.operator, sample, dtype, loops, record=True)
         self._key = (elements, dtype)
 
     def time_forward(self, elements: int | str, dtype: str) -> None:
@@ -183,7 +189,9 @@ class DifferentiableBenchmark(OperatorBenchmark):
     track_peak_memory.unit = "bytes"  # type: ignore[attr-defined]
 
 
-def _benchmark_class(name: str, operator: Any, case: Builder | None) -> type[OperatorBenchmark]:
+def _benchmark_class(
+    name: str, operator: Any, case: Builder | None, differentiable: bool
+) -> type[OperatorBenchmark]:
     # An alias is a composite whose function is an operator.
     schema = getattr(operator, "schema", getattr(operator.function, "schema", None))
     elements: tuple[int | str, ...] = tuple(LOOPS)
@@ -195,7 +203,7 @@ def _benchmark_class(name: str, operator: Any, case: Builder | None) -> type[Ope
             return case(Maker(operator.name), size)
         return _largest_sample(operator, size)
 
-    base = OperatorBenchmark if _nondifferentiable(operator) else DifferentiableBenchmark
+    base = DifferentiableBenchmark if differentiable else OperatorBenchmark
     return type(
         name,
         (base,),
@@ -257,8 +265,12 @@ def _prepare(operator: Any, sample: Sample, dtype: str, loops: int, record: bool
 
     def convert(value: Any) -> Any:
         if isinstance(value, np.ndarray):
-            floating = value.dtype.kind == "f" and dtype in FLOATS
-            tensor = Tensor(np.ascontiguousarray(value.astype(dtype) if floating else value))
+            floating = value.dtype.kind in "fc" and dtype in FLOATS
+            if floating:
+                value = value.astype(
+                    np.result_type(dtype, np.complex64) if value.dtype.kind == "c" else dtype
+                )
+            tensor = Tensor(np.ascontiguousarray(value))
             if record and floating:
                 tensor.requires_grad_()
                 leaves.append(tensor)
@@ -276,7 +288,7 @@ def _prepare(operator: Any, sample: Sample, dtype: str, loops: int, record: bool
         operator(*args, **constants)
         written = tuple(i for i, v in enumerate(_versions(args)) if v != versions[i])
     prepared = Prepared(args, constants, leaves, [], written, loops)
-    if record and not _nondifferentiable(operator):
+    if record:
         outputs = operator(*_fresh(prepared), **constants)
         outputs = outputs if isinstance(outputs, tuple | list) else (outputs,)
         rng = np.random.default_rng(0)
