@@ -9,6 +9,7 @@ from math import isqrt
 
 import numpy as np
 
+from . import cases_linalg, cases_network, cases_shape
 from .inputs import (
     ARRAY,
     classes,
@@ -161,11 +162,9 @@ ARITHMETIC = {
     "cast": vector(dtype=np.dtype(np.float64)),
 }
 
-CASES = {
-    f"standard::{name}": case
-    for family in (ARITHMETIC, ACTIVATION, REDUCTION, LINALG, SHAPE, INDEXING, LOSS)
-    for name, case in family.items()
-}
+OWN = (ARITHMETIC, ACTIVATION, REDUCTION, LINALG, SHAPE, INDEXING, LOSS)
+FAMILIES = (*OWN, *cases_linalg.FAMILIES, *cases_network.FAMILIES, *cases_shape.FAMILIES)
+CASES = {f"standard::{name}": case for family in FAMILIES for name, case in family.items()}
 
 # Composites that give positions, counts, bools or integers.
 FORWARD_ONLY = tuple(
@@ -176,9 +175,11 @@ FORWARD_ONLY = tuple(
         "argwhere",
         "bucketize",
         "equal",
+        "count_nonzero",
         "histc",
         "isclose",
         "isin",
+        "linalg_matrix_rank",
         "nonzero",
         "random_",
         "searchsorted",
