@@ -39,6 +39,15 @@ def test_nothing_takes_nothing(memory):
     assert x.shape == (0, 5)
 
 
+@pytest.mark.parametrize("shape", [(2**61,), (2**32, 2**32), (2**40, 3, 2**40)])
+@pytest.mark.parametrize("make", [plugrad.empty, plugrad.zeros, plugrad.ones])
+def test_more_bytes_than_can_be_addressed(memory, make, shape):
+    before = memory.memory_allocated()
+    with pytest.raises(ValueError, match="more bytes than can be addressed"):
+        make(shape, dtype=plugrad.float64, device="cuda")
+    assert memory.memory_allocated() == before
+
+
 def test_freed_memory_is_used_again(memory):
     x = plugrad.empty(100_000, device="cuda")
     pointer = x.array.gpudata

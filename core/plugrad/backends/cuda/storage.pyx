@@ -27,6 +27,9 @@ import numpy as np
 from plugrad.backends.cuda import device, memory
 from plugrad.backends.cuda.context import failed
 
+cdef extern from "Python.h":
+    Py_ssize_t PY_SSIZE_T_MAX
+
 cdef extern from *:
     """
     static PyObject *plugrad_plain_new(PyObject *type, PyObject *empty) {
@@ -244,12 +247,14 @@ cdef tuple c_strides(tuple shape, Py_ssize_t itemsize):
 
 cdef object allocated(tuple shape, object dtype):
     """A new array in C order; `shape` consists of Python ints, `dtype` is a numpy.dtype."""
-    cdef Py_ssize_t size = 1, length, itemsize = dtype.itemsize
+    cdef Py_ssize_t size = 1, length, itemsize = dtype.itemsize, limit = PY_SSIZE_T_MAX // max(itemsize, 1)
     cdef Memory block
     ensure()
     for length in shape:
         if length < 0:
             raise ValueError(f"lengths of an array are not negative, got shape {shape}")
+        if length > 0 and size > limit // length:
+            raise ValueError(f"an array of shape {shape} and dtype {dtype} has more bytes than can be addressed")
         size *= length
     if size == 0:
         return new_array(shape, dtype, c_strides(shape, itemsize), 0, None, None)
