@@ -8,6 +8,7 @@ the seed is new each time, and printed. Matrices are 10 by 10 or 110 by 110, so 
 from __future__ import annotations
 
 import importlib.util
+import sys
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -17,17 +18,20 @@ import numpy as np
 
 from plugrad.contract.samples import Maker, Sample, collect
 
-CASES = Path(__file__).parents[2] / "asv_benchmarks/benchmarks/cases.py"
+SUITE = Path(__file__).parents[2] / "asv_benchmarks/benchmarks"
 
 
 @cache
 def cases() -> dict[str, Callable[[Maker, int], Sample]]:
     """How the benchmarks make inputs of any size, for operators that are not elementwise."""
-    spec = importlib.util.spec_from_file_location("plugrad_benchmark_cases", CASES)
+    name = "plugrad_benchmark_cases"
+    spec = importlib.util.spec_from_file_location(
+        name, SUITE / "__init__.py", submodule_search_locations=[str(SUITE)]
+    )
     assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return dict(module.CASES)
+    sys.modules[name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(sys.modules[name])
+    return dict(importlib.import_module(f"{name}.cases").CASES)
 
 
 def samples(operator: Any, seed: int, elements: int) -> Callable[[Maker], Iterator[Sample]] | None:

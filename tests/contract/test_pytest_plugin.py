@@ -1,5 +1,6 @@
 """The pytest plugin, run in pytest runs of its own."""
 
+import os
 import subprocess
 import sys
 import textwrap
@@ -19,7 +20,10 @@ test_contract = check_operators("standard::exp", "standard::log1*", quick=True)
 def run_pytest(tmp_path, source, *arguments):
     (tmp_path / "test_it.py").write_text(textwrap.dedent(source))
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments]
-    return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    env = {name: value for name, value in os.environ.items() if name != "PYTEST_ADDOPTS"}
+    return subprocess.run(
+        command, cwd=tmp_path, capture_output=True, text=True, timeout=120, env=env
+    )
 
 
 @pytest.fixture(autouse=True)
