@@ -89,8 +89,8 @@ def test_a_device(look):
 
 
 def test_unavailable_is_said_by_everything_that_needs_a_device(monkeypatch):
-    monkeypatch.setattr(device._state, "looked", True)
-    monkeypatch.setattr(device._state, "reason", "no driver here")
+    monkeypatch.setattr(device, "_look", lambda: "no driver here")
+    monkeypatch.setattr(device._state, "driver", None)
     monkeypatch.setattr(device._state, "closed", "")
     assert not plugrad.cuda.is_available()
     assert plugrad.cuda.why_unavailable() == "no driver here"
@@ -372,3 +372,20 @@ def test_float_arrays_are_pycudas(cuda):
     assert array.flags.c_contiguous
     np.testing.assert_array_equal((array + array).get(), 2 * np.arange(6.0).reshape(2, 3))
     np.testing.assert_array_equal(array.get(), np.arange(6.0).reshape(2, 3))
+
+
+def test_a_device_that_comes_later_is_found(cuda):
+    """Somebody asked whether there is one before the emulator was installed."""
+    import os
+    import subprocess
+
+    if os.environ.get("PLUGRAD_TEST_DEVICE") == "cuda":
+        pytest.skip("there is a real device from the beginning")
+    code = (
+        "import plugrad, plugrad_emulator\n"
+        "assert plugrad.cuda.why_unavailable()\n"
+        "plugrad_emulator.install()\n"
+        "assert plugrad.cuda.is_available()\n"
+        "assert plugrad.ones(3, device='cuda').device == 'cuda'\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -51,8 +51,6 @@ class _State:
     def __init__(self) -> None:
         self.lock = threading.RLock()
         self.driver: ModuleType | None = None
-        self.reason: str | None = None
-        self.looked = False
         self.context: Any = None
         self.closed = ""
 
@@ -69,10 +67,8 @@ def why_unavailable() -> str | None:
     with _state.lock:
         if _state.closed:
             return _state.closed
-        if not _state.looked:
-            _state.reason = _look()
-            _state.looked = True
-        return _state.reason
+        # That there is none is not remembered: what is missing may be brought while the process runs.
+        return None if _state.driver is not None else _look()
 
 
 def _look() -> str | None:
@@ -151,7 +147,6 @@ def make_available(name: str) -> bool:
                 raise NotAvailableError(
                     f"device {name!r} cannot be made available: {error}"
                 ) from error
-            _state.looked = False
     return True
 
 
