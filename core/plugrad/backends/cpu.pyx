@@ -5,7 +5,7 @@
 (b) Kernels written in Python run with NumPy's floating-point warnings off: NaN and infinity are values here.
     NumPy keeps that state in a context variable, found once by its effect, so that switching it costs two
     C calls; where it cannot be found, numpy.errstate does the same more slowly.
-(c) bfloat16 is for storage only: kernels get float32, and what they return is rounded.
+(c) float16 and bfloat16 are for storage only: kernels get float32, and what they return is rounded.
 """
 import contextvars
 import sys

@@ -6,7 +6,7 @@
     each, the array owns its memory. Nothing handed in or kept by a rule is ever written.
 (c) Whatever is recorded, or has tangents, is added by operators, out of place.
 (d) Between backward kernels a gradient needs no Tensor: it may wait at a node as a raw array, and be added to a
-    leaf's gradient as one. `deliver_array` says where that holds; `take` makes a Tensor where it does not.
+    leaf's gradient as one. `deliver_array` says where that holds; whoever needs a Tensor makes it.
 """
 import os
 

@@ -8,7 +8,6 @@ import numpy as np
 
 from plugrad import composite, operator, ops
 from plugrad_ops.arithmetic.ops import _to_base, _to_exponent, is_number
-from plugrad_ops.arithmetic.precision import once_rounded
 from plugrad_ops.arithmetic.selection import _near_bound
 from plugrad_ops.sampling import binary
 
@@ -35,7 +34,7 @@ def _lerp(input, end, weight):
 )
 def lerp(input, end, weight):
     """``input + weight * (end - input)``; `weight` is a tensor or a number."""
-    return once_rounded(_lerp, input, end, weight)
+    return _lerp(input, end, weight)
 
 
 @lerp.backward

@@ -10,7 +10,6 @@ import numpy as np
 from plugrad import composite, operator, ops
 from plugrad.backends.dtypes import kind
 from plugrad_ops.arithmetic.division import _near_jump
-from plugrad_ops.arithmetic.precision import once_rounded
 from plugrad_ops.sampling import binary
 
 ROUNDINGS = (None, "floor", "trunc")
@@ -67,7 +66,7 @@ sub_scaled.samples(_samples)
 @operator("standard::trunc_divide", elementwise=True, kinks=_near_jump, cuda="trunc(input / other)")
 def trunc_divide(input, other):
     """The quotient rounded towards 0; the derivative is 0 everywhere, at the jumps and where `other` is 0 too."""
-    return once_rounded(lambda x, y: np.trunc(np.true_divide(x, y)), input, other)
+    return np.trunc(np.true_divide(input, other))
 
 
 @trunc_divide.backward

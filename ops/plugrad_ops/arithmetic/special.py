@@ -6,14 +6,12 @@ Each derivative is again an operator of this file, so that all can be differenti
 from __future__ import annotations
 
 import math
-from functools import partial
 from operator import index
 
 import numpy as np
 
 from plugrad import Tensor, composite, operator, ops
 from plugrad_ops.arithmetic import special_cpu
-from plugrad_ops.arithmetic.precision import once_rounded
 from plugrad_ops.sampling import binary, unary
 
 # --------------------------------------------------------------------- the gamma function's
@@ -205,7 +203,7 @@ def _times_log(log, input, other):
 )
 def xlogy(input, other):
     """``input * log(other)``; 0 where `input` is 0, unless `other` is NaN."""
-    return once_rounded(partial(_times_log, np.log), input, other)
+    return _times_log(np.log, input, other)
 
 
 @xlogy.backward
@@ -229,7 +227,7 @@ def _(make):
 )
 def xlog1py(input, other):
     """``input * log(1 + other)``; 0 where `input` is 0, unless `other` is NaN."""
-    return once_rounded(partial(_times_log, np.log1p), input, other)
+    return _times_log(np.log1p, input, other)
 
 
 @xlog1py.backward
@@ -258,9 +256,9 @@ def logit(input, *, eps=None):
     With `eps` the input is first clamped to ``[eps, 1 - eps]``; on these bounds and beyond the derivative is 0.
     """
     if eps is None:
-        return once_rounded(lambda x: np.log(x / (1.0 - x)), input)
+        return np.log(input / (1.0 - input))
     inside = np.minimum(np.maximum(input, eps), 1.0 - eps)
-    return once_rounded(lambda x: np.log(x / (1.0 - x)), inside)
+    return np.log(inside / (1.0 - inside))
 
 
 @logit.backward

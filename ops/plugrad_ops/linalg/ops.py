@@ -43,9 +43,7 @@ def _matmul_meta(input, other):
 
 
 def product(a, b):
-    """``numpy.matmul``; a stack times one matrix is one product of matrices, float16 goes through float32."""
-    if a.dtype == np.float16 and b.dtype == np.float16:
-        return product(a.astype(np.float32), b.astype(np.float32)).astype(np.float16)
+    """``numpy.matmul``; a stack times one matrix is one product of matrices."""
     if a.ndim > 2 and b.ndim == 2 and a.flags.c_contiguous and a.shape[-1] == b.shape[0]:
         rows = math.prod(a.shape[:-1])
         return np.matmul(a.reshape(rows, a.shape[-1]), b).reshape(*a.shape[:-1], b.shape[1])

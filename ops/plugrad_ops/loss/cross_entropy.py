@@ -108,19 +108,18 @@ def softmax_cross_entropy(
     classes = input.shape[dim]
     kept = target != ignore_index
     _check_classes(name, target, kept, classes)
-    work = input.astype(np.float32) if input.dtype == np.float16 else input
-    total = stable_logsumexp(work, (dim,), False)
+    total = stable_logsumexp(input, (dim,), False)
     at = np.expand_dims(np.where(kept, target, 0), dim)
-    loss = total - np.take_along_axis(work, at, dim).squeeze(dim) if classes else total * 0
+    loss = total - np.take_along_axis(input, at, dim).squeeze(dim) if classes else total * 0
     if label_smoothing:
-        even = total - add_reduce(work, dim) / work.dtype.type(classes)
+        even = total - add_reduce(input, dim) / input.dtype.type(classes)
         loss = (1 - label_smoothing) * loss + label_smoothing * even
-    loss = np.where(kept, loss, work.dtype.type(0))
+    loss = np.where(kept, loss, input.dtype.type(0))
     if reduction == "none":
         return loss.astype(input.dtype, copy=False)
     out = add_reduce(loss)
     if reduction == "mean":
-        out = out / work.dtype.type(np.count_nonzero(kept))
+        out = out / input.dtype.type(np.count_nonzero(kept))
     return np.asarray(out).astype(input.dtype, copy=False)
 
 
@@ -158,18 +157,19 @@ def _(grad, input, target, ignore_index, reduction, label_smoothing):
     dim = 0 if input.ndim == 1 else 1
     classes = input.shape[dim]
     kept = target != ignore_index
-    work = input.astype(np.float32) if input.dtype == np.float16 else input
-    out = np.exp(work - np.maximum.reduce(work, axis=dim, keepdims=True)) if classes else work * 0
+    out = (
+        np.exp(input - np.maximum.reduce(input, axis=dim, keepdims=True)) if classes else input * 0
+    )
     out /= add_reduce(out, dim, keepdims=True)
     if label_smoothing:
-        out -= work.dtype.type(label_smoothing / classes)
+        out -= input.dtype.type(label_smoothing / classes)
     at = np.expand_dims(np.where(kept, target, 0), dim)
     if classes:
-        own = np.take_along_axis(out, at, dim) - work.dtype.type(1 - label_smoothing)
+        own = np.take_along_axis(out, at, dim) - input.dtype.type(1 - label_smoothing)
         np.put_along_axis(out, at, own, dim)
     if reduction == "mean":
-        grad = grad / work.dtype.type(np.count_nonzero(kept))
-    out *= np.expand_dims(np.where(kept, grad, work.dtype.type(0)), dim)
+        grad = grad / input.dtype.type(np.count_nonzero(kept))
+    out *= np.expand_dims(np.where(kept, grad, input.dtype.type(0)), dim)
     return out.astype(input.dtype, copy=False), None
 
 

@@ -46,13 +46,12 @@ def _error_meta(input, target, *, reduction="mean"):
 
 
 def _reduce_array(loss, reduction, dtype):
-    """A fresh array of losses, reduced; float16 is summed in float32."""
+    """A fresh array of losses, reduced."""
     if reduction == "none":
         return loss
-    wide = np.float32 if dtype == np.float16 else dtype
-    total = np.add.reduce(loss, axis=None, dtype=wide)
+    total = np.add.reduce(loss, axis=None, dtype=dtype)
     if reduction == "mean":
-        total = total / wide_count(wide, loss.size)
+        total = total / wide_count(dtype, loss.size)
     return np.asarray(total).astype(dtype, copy=False)
 
 

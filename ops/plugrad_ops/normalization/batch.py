@@ -125,13 +125,7 @@ def _(grad, input, weight, mean, var, needs, eps):
         nothing = np.zeros(input.shape[1], dtype)
         dx = np.empty(input.shape, dtype) if needs.input else None
         return dx, nothing if needs.weight else None, nothing.copy() if needs.bias else None
-    if dtype == np.float16:
-        grad, input = (grad[0].astype(np.float32), *grad[1:]), input.astype(np.float32)
-        weight = None if weight is None else weight.astype(np.float32)
-    found = cpu.normalize_batch_gradients(grad, input, weight, mean, var, needs, eps)
-    return (
-        found if dtype == input.dtype else tuple(x if x is None else x.astype(dtype) for x in found)
-    )
+    return cpu.normalize_batch_gradients(grad, input, weight, mean, var, needs, eps)
 
 
 @normalize_batch.samples

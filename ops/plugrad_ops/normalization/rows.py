@@ -137,15 +137,8 @@ def _(grad, input, weight, like, needs, length, groups, eps, centered):
     if not input.size:
         dx = np.empty(input.shape, input.dtype) if needs.input else None
         return dx, *(np.zeros(shape, input.dtype) if wanted else None for wanted in needs[1:])
-    dtype = input.dtype
-    if dtype == np.float16:
-        grad, input = grad.astype(np.float32), input.astype(np.float32)
-        weight = None if weight is None else weight.astype(np.float32)
-    found = cpu.normalize_rows_gradients(
+    return cpu.normalize_rows_gradients(
         grad, input, weight, shape, needs, length, groups, eps, centered
-    )
-    return (
-        found if dtype == input.dtype else tuple(x if x is None else x.astype(dtype) for x in found)
     )
 
 

@@ -88,8 +88,7 @@ def norm(input, *, p=2.0, dim=None, keepdim=False):
     """
     axes, p = normalize_dims("norm", dim, input.ndim), order_of("norm", p)
     check_not_empty(p, input.shape, axes)
-    work = np.abs(input.astype(np.float32) if input.dtype == np.float16 else input)
-    out = _norm(work, p, axes).astype(input.dtype, copy=False)
+    out = _norm(np.abs(input), p, axes).astype(input.dtype, copy=False)
     return out if keepdim else out.reshape(reduced_shape(input.shape, axes, False))
 
 

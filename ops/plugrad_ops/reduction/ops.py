@@ -2,7 +2,7 @@
 
 `dim` is an integer, a tuple of integers, or None for all dimensions (an empty tuple means all, too). A rule gets
 the gradient of the reduced shape back to the shape of `input` by inserting the reduced dimensions and expanding them: no
-memory is written for that. float16 is accumulated in float32.
+memory is written for that.
 """
 
 import math
@@ -282,10 +282,9 @@ def _(make):
 
 def stable_logsumexp(input, axes, keepdim):
     """log Σ exp(x) without overflow: the greatest element is taken out first, unless it is infinite."""
-    work = input.astype(np.float32) if input.dtype == np.float16 else input
-    top = np.maximum.reduce(work, axis=axes, keepdims=True, initial=-np.inf)
-    top = np.where(np.isfinite(top), top, work.dtype.type(0))
-    total = add_reduce(np.exp(work - top), axes, keepdims=True)
+    top = np.maximum.reduce(input, axis=axes, keepdims=True, initial=-np.inf)
+    top = np.where(np.isfinite(top), top, input.dtype.type(0))
+    total = add_reduce(np.exp(input - top), axes, keepdims=True)
     out = np.log(total) + top
     return (out if keepdim else out.reshape(reduced_shape(input.shape, axes, False))).astype(
         input.dtype, copy=False

@@ -31,12 +31,11 @@ def degrees_of(shape, dim, correction):
 def _variance(name, input, dim, unbiased, keepdim, correction):
     dim, correction = spread_options(dim, unbiased, correction)
     axes = normalize_dims(name, dim, input.ndim)
-    work = input.astype(np.float32) if input.dtype == np.float16 else input
     count = reduced_count(input.shape, dim)
-    mean = add_reduce(work, axes, keepdims=True) / work.dtype.type(count)
-    square = np.square(work - mean)
+    mean = add_reduce(input, axes, keepdims=True) / input.dtype.type(count)
+    square = np.square(input - mean)
     out = add_reduce(square, axes, keepdims=keepdim)
-    return out / work.dtype.type(degrees_of(input.shape, dim, correction))
+    return out / input.dtype.type(degrees_of(input.shape, dim, correction))
 
 
 def _var_meta(input, *, dim=None, unbiased=None, keepdim=False, correction=1):
