@@ -75,6 +75,7 @@ class BuildExtensions(build_ext):
         self.parallel = 2
 
     def run(self):
+        self.keep_names = self.inplace  # which setuptools resets while it builds
         if self.extensions:
             import numpy
             from Cython.Build import cythonize
@@ -108,7 +109,7 @@ class BuildExtensions(build_ext):
             # CFLAGS come last, so that who builds has the last word (-O0 for a quick build).
             own = shlex.split(os.environ.get("CFLAGS", ""))
             ext.extra_compile_args = COMPILE + (COMPILE_KERNELS if ext.kernels else []) + own
-            if sys.platform == "linux" and not self.inplace:
+            if sys.platform == "linux" and not self.keep_names:
                 # A seventh of the wheel is names that only profilers read; a build in place keeps them.
                 ext.extra_link_args = ["-Wl,--strip-all"]
         super().build_extension(ext)

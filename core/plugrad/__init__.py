@@ -36,6 +36,13 @@ from plugrad.backends.creation import (
     zeros,
     zeros_like,
 )
+from plugrad.backends.memory import (
+    empty_cache,
+    memory_stats,
+    reset_peak_memory_stats,
+    set_memory_limit,
+)
+from plugrad.backends.parallel import get_num_threads, set_num_threads
 from plugrad.backends.sequences import arange, eye, linspace, logspace, tril_indices, triu_indices
 from plugrad.functions import broadcast_shapes, is_complex, is_floating_point, numel, where
 from plugrad.graph.grad_mode import (
@@ -166,6 +173,7 @@ __all__ = [
     "cuda",
     "elementwise",
     "empty",
+    "empty_cache",
     "empty_like",
     "enable_grad",
     "eye",
@@ -175,6 +183,7 @@ __all__ = [
     "full",
     "full_like",
     "func",
+    "get_num_threads",
     "graph_stats",
     "hookimpl",
     "inference_mode",
@@ -187,6 +196,7 @@ __all__ = [
     "linalg",
     "linspace",
     "logspace",
+    "memory_stats",
     "no_grad",
     "numel",
     "on_tensors",
@@ -196,8 +206,11 @@ __all__ = [
     "ops",
     "register",
     "registry",
+    "reset_peak_memory_stats",
     "scalar_tensor",
     "set_grad_enabled",
+    "set_memory_limit",
+    "set_num_threads",
     "special",
     "tensor",
     "tril_indices",

@@ -1,23 +1,16 @@
 """C loops over contiguous arrays, and the kernels that choose between such a loop and NumPy."""
 
 cimport numpy as cnp
+cimport plugrad.backends.simd  # its macros  # no-cython-lint
 from plugrad.graph.op cimport Kernel
 
 
 cdef extern from *:
     """
     /* A loop is written once, as an expression in x (and y) of the type `real`; these macros make the float
-       and the double version of it. On x86-64 Linux, GCC adds a clone for AVX2 and picks one at load time;
-       no clone contracts a*b + c, so all give the same bits. */
+       and the double version of it, each for several generations of processors. */
     #include <math.h>
-
-    #if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && defined(__GLIBC__)
-    #define PG_LOOP __attribute__((target_clones("avx2", "default"), optimize("no-trapping-math"))) static void
-    #elif defined(__GNUC__)
-    #define PG_LOOP __attribute__((unused)) static void
-    #else
-    #define PG_LOOP static void
-    #endif
+    #define PG_LOOP PG_VECTOR static void
 
     typedef void (*pg_unary)(const void *, void *, Py_ssize_t);
     typedef void (*pg_binary)(const void *, const void *, void *, Py_ssize_t);
@@ -86,8 +79,17 @@ cdef class Binary(Kernel):
     cdef cnp.ndarray new(self, cnp.ndarray like)
     cdef cnp.ndarray arrays(self, cnp.ndarray x, cnp.ndarray y, int kind)
     cdef cnp.ndarray with_number(self, cnp.ndarray x, double number, int kind, pg_binary loop, bint left)
-    cdef cnp.ndarray rows(self, cnp.ndarray whole, cnp.ndarray x, cnp.ndarray y, int kind)
+    cdef cnp.ndarray with_value(self, cnp.ndarray x, const char *value, pg_binary loop, bint left)
+    cdef object broadcast(self, cnp.ndarray x, cnp.ndarray y, int kind)
+    cdef cnp.ndarray rows(
+        self, cnp.ndarray whole, cnp.ndarray x, cnp.ndarray y, pg_binary loop, Py_ssize_t row, bint tail
+    )
 
 
 cdef Unary unary(object function, const pg_unary_loops *loops, Py_ssize_t limit=*)
 cdef Binary binary(object function, const pg_binary_loops *loops, int out_type=*)
+
+# What kernels of other forms need too.
+cdef bint as_number(object value, double *number) except -1
+cdef bint is_flat(cnp.ndarray array) noexcept
+cdef Kernel numpy_kernel(object function)

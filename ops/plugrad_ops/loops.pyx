@@ -1,15 +1,16 @@
 # cython: boundscheck=False, wraparound=False
 """Kernels that run a plain C loop where that is fastest, and NumPy everywhere else.
 
-(a) A loop serves float32 and float64 arrays that are C-contiguous and aligned, of one shape, or with a Python
-    number in place of either operand, or with one operand that repeats along the leading axes (a bias row). Such a
-    call costs some 40 ns where a ufunc costs 400: no type resolution, no iterator, no floating-point error state.
-    Everything else (other dtypes, strides, general broadcasting) goes to the NumPy function that the kernel was
-    made with.
-(b) A number takes the dtype of the array, as NumPy 2 does with Python numbers.
-(c) `limit`: above that many elements NumPy is called after all. It is set for functions of the C library such as
-    log, where NumPy's vectorised version wins on long arrays; there the two may differ in the last bit.
-(d) From LARGE elements on the GIL is released around a loop.
+(a) A loop serves float32 and float64 arrays: one array, two of one shape, an array and a number (a Python number or an
+    array of one element), or an array and one that repeats along its leading axes (a bias row) or its trailing ones (a
+    column). Such a call costs some 40 ns where a ufunc costs 400: no type resolution, no iterator, no floating-point
+    error state. Everything else goes to the NumPy function that the kernel was made with.
+(b) A loop runs through memory. An array without gaps is taken as it lies, and the result lies like it, transposed if it
+    is; one with gaps, or laid out otherwise than its partner, is copied first.
+(c) A number takes the dtype of the array, as NumPy 2 does with Python numbers.
+(d) `limit`: above that many elements NumPy is called after all. It is set for functions of the C library such as
+    log2, where NumPy's vectorised version wins on long arrays; there the two may differ in the last bit.
+(e) From LARGE elements on the GIL is released around a loop, and from twice GRAIN on threads share it.
 """
 
 cimport numpy as cnp
@@ -17,7 +18,9 @@ from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_CheckExact
 from cpython.long cimport PyLong_AsDouble, PyLong_CheckExact
 from libc.stdint cimport INTPTR_MAX
 
-from plugrad.backends.recycling cimport fresh
+from plugrad.backends.memory cimport is_dense
+from plugrad.backends.parallel cimport parallel_for
+from plugrad.backends.recycling cimport fresh_like
 from plugrad.graph.op cimport Kernel
 from plugrad.backends import CPU
 
@@ -26,18 +29,53 @@ cnp.import_array()
 
 cdef enum:
     LARGE = 10_000
+    GRAIN = 16_384
 
+
+# ---- loops over parts of arrays ------------------------------------------------------------------------------
+
+cdef struct Job:
+    pg_unary unary
+    pg_binary binary
+    const char *x
+    const char *y
+    char *out
+    Py_ssize_t size_x, size_y, size_out     # bytes from one element to the next; 0 for a number
+    Py_ssize_t row                          # elements of a row, for `row_chunk`
+
+
+cdef void unary_chunk(void *context, Py_ssize_t begin, Py_ssize_t end) noexcept nogil:
+    cdef Job *job = <Job *>context
+    job.unary(job.x + begin * job.size_x, job.out + begin * job.size_out, end - begin)
+
+
+cdef void binary_chunk(void *context, Py_ssize_t begin, Py_ssize_t end) noexcept nogil:
+    cdef Job *job = <Job *>context
+    job.binary(
+        job.x + begin * job.size_x, job.y + begin * job.size_y, job.out + begin * job.size_out, end - begin
+    )
+
+
+cdef void row_chunk(void *context, Py_ssize_t begin, Py_ssize_t end) noexcept nogil:
+    """Rows of which each takes the whole of one operand, or one element of it: `size_x` and `size_y` are of a row."""
+    cdef Job *job = <Job *>context
+    cdef Py_ssize_t i
+    for i in range(begin, end):
+        job.binary(job.x + i * job.size_x, job.y + i * job.size_y, job.out + i * job.size_out, job.row)
+
+
+# ---- operands ------------------------------------------------------------------------------------------------
 
 cdef inline int real_kind(cnp.ndarray array) noexcept:
     """0 for a float32 and 1 for a float64 array that a loop may read; -1 for any other."""
     cdef int number
-    if not cnp.PyArray_ISCARRAY_RO(array):
+    if not cnp.PyArray_ISBEHAVED_RO(array):
         return -1
     number = cnp.PyArray_TYPE(array)
     return 0 if number == cnp.NPY_FLOAT else 1 if number == cnp.NPY_DOUBLE else -1
 
 
-cdef inline bint as_number(object value, double *number) except -1:
+cdef bint as_number(object value, double *number) except -1:
     """Whether `value` is a Python number; its value goes to `number`."""
     if PyFloat_CheckExact(value):
         number[0] = PyFloat_AS_DOUBLE(value)
@@ -65,9 +103,47 @@ cdef inline bint is_tail(cnp.ndarray whole, cnp.ndarray part) noexcept:
     return True
 
 
-cdef inline cnp.ndarray empty_like(cnp.ndarray array, int number):
-    return fresh(cnp.PyArray_NDIM(array), cnp.PyArray_DIMS(array), number)
+cdef inline bint is_head(cnp.ndarray whole, cnp.ndarray part) noexcept:
+    """Whether `part` has the shape of the first axes of `whole` and 1 in the others, along which it repeats."""
+    cdef int nd = cnp.PyArray_NDIM(whole), i, j
+    if cnp.PyArray_NDIM(part) != nd or not 0 < 16 * cnp.PyArray_SIZE(part) <= cnp.PyArray_SIZE(whole):
+        return False
+    for i in range(nd):
+        if cnp.PyArray_DIM(part, i) != cnp.PyArray_DIM(whole, i):
+            for j in range(i, nd):
+                if cnp.PyArray_DIM(part, j) != 1:
+                    return False
+            return True
+    return True
 
+
+cdef bint is_flat(cnp.ndarray array) noexcept:
+    return cnp.PyArray_IS_C_CONTIGUOUS(array) or is_dense(array)
+
+
+cdef inline bint lie_alike(cnp.ndarray x, cnp.ndarray y) noexcept:
+    """Whether two arrays of one shape and dtype have their elements in the same places."""
+    cdef int i
+    if cnp.PyArray_IS_C_CONTIGUOUS(x) and cnp.PyArray_IS_C_CONTIGUOUS(y):
+        return True
+    for i in range(cnp.PyArray_NDIM(x)):
+        if cnp.PyArray_DIM(x, i) > 1 and cnp.PyArray_STRIDE(x, i) != cnp.PyArray_STRIDE(y, i):
+            return False
+    return True
+
+
+cdef cnp.ndarray laid_out_as(cnp.ndarray y, cnp.ndarray x):
+    """A copy of y with its elements where those of x lie; the two have one shape."""
+    cdef cnp.ndarray out = fresh_like(x, cnp.PyArray_TYPE(y))
+    cnp.PyArray_CopyInto(out, y)
+    return out
+
+
+cdef inline cnp.ndarray contiguous(cnp.ndarray array):
+    return array if cnp.PyArray_IS_C_CONTIGUOUS(array) else cnp.PyArray_NewCopy(array, cnp.NPY_CORDER)
+
+
+# ---- kernels -------------------------------------------------------------------------------------------------
 
 cdef class Unary(Kernel):
     """A function of one array."""
@@ -76,17 +152,23 @@ cdef class Unary(Kernel):
         cdef cnp.ndarray x, out
         cdef Py_ssize_t n
         cdef int kind
+        cdef Job job
         if cnp.PyArray_CheckExact(a):
             x = <cnp.ndarray>a
             kind = real_kind(x)
             n = cnp.PyArray_SIZE(x)
             if kind >= 0 and n <= self.limit:
-                out = empty_like(x, cnp.PyArray_TYPE(x))
+                if not is_flat(x):
+                    x = cnp.PyArray_NewCopy(x, cnp.NPY_KEEPORDER)
+                out = fresh_like(x, cnp.PyArray_TYPE(x))
                 if n < LARGE:
                     self.loops.of[kind](cnp.PyArray_DATA(x), cnp.PyArray_DATA(out), n)
                 else:
+                    job.unary = self.loops.of[kind]
+                    job.x, job.out = cnp.PyArray_BYTES(x), cnp.PyArray_BYTES(out)
+                    job.size_x = job.size_out = cnp.PyArray_ITEMSIZE(x)
                     with nogil:
-                        self.loops.of[kind](cnp.PyArray_DATA(x), cnp.PyArray_DATA(out), n)
+                        parallel_for(n, GRAIN, unary_chunk, &job)
                 return out
         return self.otherwise.call1(a)
 
@@ -107,13 +189,12 @@ cdef class Binary(Kernel):
             if kind >= 0:
                 if cnp.PyArray_CheckExact(b):
                     y = <cnp.ndarray>b
-                    if cnp.PyArray_TYPE(x) == cnp.PyArray_TYPE(y) and cnp.PyArray_ISCARRAY_RO(y):
+                    if cnp.PyArray_TYPE(x) == cnp.PyArray_TYPE(y) and cnp.PyArray_ISBEHAVED_RO(y):
                         if cnp.PyArray_SAMESHAPE(x, y):
                             return self.arrays(x, y, kind)
-                        if is_tail(x, y):
-                            return self.rows(x, x, y, kind)
-                        if is_tail(y, x):
-                            return self.rows(y, x, y, kind)
+                        found = self.broadcast(x, y, kind)
+                        if found is not None:
+                            return found
                 elif as_number(b, &number):
                     return self.with_number(x, number, kind, self.loops.right_number[kind], False)
         elif cnp.PyArray_CheckExact(b):
@@ -127,48 +208,90 @@ cdef class Binary(Kernel):
         return self.call2(args[0], args[1])
 
     cdef inline cnp.ndarray arrays(self, cnp.ndarray x, cnp.ndarray y, int kind):
-        cdef cnp.ndarray out = self.new(x)
+        cdef cnp.ndarray out
         cdef Py_ssize_t n = cnp.PyArray_SIZE(x)
+        cdef Job job
+        if not (cnp.PyArray_IS_C_CONTIGUOUS(x) and cnp.PyArray_IS_C_CONTIGUOUS(y)):
+            if not is_flat(x):
+                x = laid_out_as(x, y) if is_flat(y) else contiguous(x)
+            if not lie_alike(x, y):
+                y = laid_out_as(y, x)
+        out = self.new(x)
         if n < LARGE:
             self.loops.arrays[kind](cnp.PyArray_DATA(x), cnp.PyArray_DATA(y), cnp.PyArray_DATA(out), n)
         else:
+            job.binary = self.loops.arrays[kind]
+            job.x, job.y, job.out = cnp.PyArray_BYTES(x), cnp.PyArray_BYTES(y), cnp.PyArray_BYTES(out)
+            job.size_x = job.size_y = cnp.PyArray_ITEMSIZE(x)
+            job.size_out = cnp.PyArray_ITEMSIZE(out)
             with nogil:
-                self.loops.arrays[kind](cnp.PyArray_DATA(x), cnp.PyArray_DATA(y), cnp.PyArray_DATA(out), n)
+                parallel_for(n, GRAIN, binary_chunk, &job)
         return out
 
     cdef cnp.ndarray with_number(self, cnp.ndarray x, double number, int kind, pg_binary loop, bint left):
-        cdef cnp.ndarray out = self.new(x)
-        cdef Py_ssize_t n = cnp.PyArray_SIZE(x)
         cdef float narrow = <float>number
-        cdef void *scalar = <void *>&narrow if kind == 0 else <void *>&number
-        cdef void *p = scalar if left else cnp.PyArray_DATA(x)
-        cdef void *q = cnp.PyArray_DATA(x) if left else scalar
+        return self.with_value(x, <const char *>&narrow if kind == 0 else <const char *>&number, loop, left)
+
+    cdef cnp.ndarray with_value(self, cnp.ndarray x, const char *value, pg_binary loop, bint left):
+        """An array and one number of its dtype."""
+        cdef cnp.ndarray out
+        cdef Py_ssize_t n = cnp.PyArray_SIZE(x), size = cnp.PyArray_ITEMSIZE(x)
+        cdef Job job
+        if not is_flat(x):
+            x = cnp.PyArray_NewCopy(x, cnp.NPY_KEEPORDER)
+        out = self.new(x)
+        job.x = value if left else cnp.PyArray_BYTES(x)
+        job.y = cnp.PyArray_BYTES(x) if left else value
         if n < LARGE:
-            loop(p, q, cnp.PyArray_DATA(out), n)
+            loop(job.x, job.y, cnp.PyArray_DATA(out), n)
         else:
+            job.binary, job.out = loop, cnp.PyArray_BYTES(out)
+            job.size_x, job.size_y = 0 if left else size, size if left else 0
+            job.size_out = cnp.PyArray_ITEMSIZE(out)
             with nogil:
-                loop(p, q, cnp.PyArray_DATA(out), n)
+                parallel_for(n, GRAIN, binary_chunk, &job)
         return out
 
-    cdef cnp.ndarray rows(self, cnp.ndarray whole, cnp.ndarray x, cnp.ndarray y, int kind):
-        """One operand repeats along the leading axes of the other, `whole`."""
+    cdef object broadcast(self, cnp.ndarray x, cnp.ndarray y, int kind):
+        """Two arrays of which one repeats along axes of the other; None where no loop serves."""
+        if cnp.PyArray_SIZE(y) == 1 and cnp.PyArray_NDIM(y) <= cnp.PyArray_NDIM(x):
+            return self.with_value(x, cnp.PyArray_BYTES(y), self.loops.right_number[kind], False)
+        if cnp.PyArray_SIZE(x) == 1 and cnp.PyArray_NDIM(x) <= cnp.PyArray_NDIM(y):
+            return self.with_value(y, cnp.PyArray_BYTES(x), self.loops.left_number[kind], True)
+        x, y = contiguous(x), contiguous(y)
+        if is_tail(x, y):
+            return self.rows(x, x, y, self.loops.arrays[kind], cnp.PyArray_SIZE(y), True)
+        if is_tail(y, x):
+            return self.rows(y, x, y, self.loops.arrays[kind], cnp.PyArray_SIZE(x), True)
+        if is_head(x, y):
+            return self.rows(
+                x, x, y, self.loops.right_number[kind], cnp.PyArray_SIZE(x) // cnp.PyArray_SIZE(y), False
+            )
+        if is_head(y, x):
+            return self.rows(
+                y, x, y, self.loops.left_number[kind], cnp.PyArray_SIZE(y) // cnp.PyArray_SIZE(x), False
+            )
+        return None
+
+    cdef cnp.ndarray rows(
+        self, cnp.ndarray whole, cnp.ndarray x, cnp.ndarray y, pg_binary loop, Py_ssize_t row, bint tail
+    ):
+        """Each row of `whole` with the whole of the other operand (`tail`) or with one element of it."""
         cdef cnp.ndarray out = self.new(whole)
-        cdef Py_ssize_t n = cnp.PyArray_SIZE(whole), row
-        cdef Py_ssize_t step_x, step_y, step_out, i
-        cdef const char *p = <const char *>cnp.PyArray_DATA(x)
-        cdef const char *q = <const char *>cnp.PyArray_DATA(y)
-        cdef char *r = <char *>cnp.PyArray_DATA(out)
-        row = cnp.PyArray_SIZE(y) if whole is x else cnp.PyArray_SIZE(x)
-        step_x = row * cnp.PyArray_ITEMSIZE(x) if whole is x else 0
-        step_y = row * cnp.PyArray_ITEMSIZE(y) if whole is y else 0
-        step_out = row * cnp.PyArray_ITEMSIZE(out)
+        cdef Py_ssize_t size = cnp.PyArray_ITEMSIZE(x), other = 0 if tail else size
+        cdef Py_ssize_t n = cnp.PyArray_SIZE(whole) // row
+        cdef Job job
+        job.binary, job.row = loop, row
+        job.x, job.y, job.out = cnp.PyArray_BYTES(x), cnp.PyArray_BYTES(y), cnp.PyArray_BYTES(out)
+        job.size_x = row * size if whole is x else other
+        job.size_y = row * size if whole is y else other
+        job.size_out = row * cnp.PyArray_ITEMSIZE(out)
         with nogil:
-            for i in range(n // row):
-                self.loops.arrays[kind](p + i * step_x, q + i * step_y, r + i * step_out, row)
+            parallel_for(n, GRAIN // row + 1, row_chunk, &job)
         return out
 
     cdef inline cnp.ndarray new(self, cnp.ndarray like):
-        return empty_like(like, cnp.PyArray_TYPE(like) if self.out_type < 0 else self.out_type)
+        return fresh_like(like, cnp.PyArray_TYPE(like) if self.out_type < 0 else self.out_type)
 
 
 cdef Kernel numpy_kernel(object function):

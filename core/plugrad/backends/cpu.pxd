@@ -11,4 +11,3 @@ cdef CpuBackend CPU
 cdef int kind_of(int type_num) noexcept
 cdef object look(object array, list steps)
 cdef bint overlaps_itself(object array)
-cdef bint dense(object array)

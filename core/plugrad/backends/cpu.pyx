@@ -15,7 +15,10 @@ import numpy as np
 cimport numpy as cnp
 from cpython.object cimport PyObject
 
+cimport plugrad.backends.simd  # its macros  # no-cython-lint
 from plugrad.backends cimport recycling
+from plugrad.backends.memory cimport is_dense
+from plugrad.backends.parallel cimport parallel_for
 from plugrad.graph.backend cimport (
     BOOL, COMPLEX, FLOATING, INTEGER, OTHER, STORAGE, Backend, Meta, new_meta, note_storage
 )
@@ -31,7 +34,7 @@ cdef extern from "Python.h":
 
 cnp.import_array()
 
-# Releasing and taking the GIL costs more than adding this many numbers.
+# Releasing and taking the GIL, or asking for another thread, costs more than adding this many numbers.
 cdef enum:
     NOGIL_FROM = 16384
     FIRST_OF_OTHERS = 256  # the numbers of types that are not NumPy's own
@@ -164,7 +167,7 @@ cdef class CpuBackend(Backend):
         cdef cnp.ndarray x = <cnp.ndarray>a
         cdef object out
         if plain(a, b):
-            out = recycling.fresh(cnp.PyArray_NDIM(x), cnp.PyArray_DIMS(x), cnp.PyArray_TYPE(x))
+            out = recycling.fresh_like(x, cnp.PyArray_TYPE(x))
             add_plain(x, <cnp.ndarray>b, <cnp.ndarray>out)
             return out
         return self.adopt(quietly(np.add, (a, b), ()))
@@ -202,13 +205,20 @@ cdef class CpuBackend(Backend):
         return np.full(meta.shape, value, meta.dtype)
 
     cdef object copy(self, object array):
-        return cnp.PyArray_NewCopy(<cnp.ndarray>array, cnp.NPY_CORDER)
+        cdef cnp.ndarray a = <cnp.ndarray>array
+        cdef cnp.ndarray out
+        if not plain_dtype(a):
+            return cnp.PyArray_NewCopy(a, cnp.NPY_CORDER)
+        out = recycling.fresh(cnp.PyArray_NDIM(a), cnp.PyArray_DIMS(a), cnp.PyArray_TYPE(a))
+        cnp.PyArray_CopyInto(out, a)
+        return out
 
     cdef object copy_like(self, object array, object like):
-        cdef object out = np.empty_like(like, dtype=array.dtype, order="K", subok=False)
-        if not dense(like):
-            out = np.empty(array.shape, array.dtype)
-        np.copyto(out, array)
+        cdef cnp.ndarray out
+        if not plain_dtype(<cnp.ndarray>array) or not is_dense(<cnp.ndarray>like):
+            return self.copy(array)
+        out = recycling.fresh_like(<cnp.ndarray>like, cnp.PyArray_TYPE(<cnp.ndarray>array))
+        cnp.PyArray_CopyInto(out, <cnp.ndarray>array)
         return out
 
     cdef object view(self, object array):
@@ -260,7 +270,7 @@ cdef class CpuBackend(Backend):
         cdef int i
         if cnp.PyArray_IS_C_CONTIGUOUS(x) and cnp.PyArray_IS_C_CONTIGUOUS(y):
             return True
-        if not dense(b):
+        if not is_dense(y):
             return cnp.PyArray_IS_C_CONTIGUOUS(x)
         for i in range(cnp.PyArray_NDIM(x)):
             if cnp.PyArray_DIM(x, i) > 1 and cnp.PyArray_STRIDE(x, i) != cnp.PyArray_STRIDE(y, i):
@@ -343,45 +353,72 @@ cdef class CpuBackend(Backend):
 
 
 cdef inline bint plain(object a, object b):
-    """Whether two arrays can be added element by element as they lie: same shape and dtype, C order."""
+    """Whether two arrays can be added element by element as they lie: same shape, dtype and places, no gaps."""
     cdef cnp.ndarray x = <cnp.ndarray>a
     cdef cnp.ndarray y = <cnp.ndarray>b
     cdef int type_num = cnp.PyArray_TYPE(x)
     return (
         (type_num == cnp.NPY_FLOAT32 or type_num == cnp.NPY_FLOAT64)
         and cnp.PyArray_TYPE(y) == type_num
-        and cnp.PyArray_ISCARRAY_RO(x)
-        and cnp.PyArray_ISCARRAY_RO(y)
+        and cnp.PyArray_ISBEHAVED_RO(x)
+        and cnp.PyArray_ISBEHAVED_RO(y)
         and cnp.PyArray_SAMESHAPE(x, y)
+        and ((cnp.PyArray_IS_C_CONTIGUOUS(x) and cnp.PyArray_IS_C_CONTIGUOUS(y)) or lie_alike(x, y))
     )
 
 
-cdef void add_plain(cnp.ndarray a, cnp.ndarray b, cnp.ndarray out) noexcept:
-    cdef Py_ssize_t i, n = cnp.PyArray_SIZE(a)
-    cdef float *fa
-    cdef float *fb
-    cdef float *fo
-    cdef double *da
-    cdef double *db
-    cdef double *do
-    if cnp.PyArray_TYPE(a) == cnp.NPY_FLOAT32:
-        fa, fb, fo = <float *>cnp.PyArray_DATA(a), <float *>cnp.PyArray_DATA(b), <float *>cnp.PyArray_DATA(out)
-        if n < NOGIL_FROM:
-            for i in range(n):
-                fo[i] = fa[i] + fb[i]
-        else:
-            with nogil:
-                for i in range(n):
-                    fo[i] = fa[i] + fb[i]
+cdef bint lie_alike(cnp.ndarray x, cnp.ndarray y) noexcept:
+    """Whether the elements of two arrays of one shape and dtype fill their memory in the same order."""
+    cdef int i
+    for i in range(cnp.PyArray_NDIM(x)):
+        if cnp.PyArray_DIM(x, i) > 1 and cnp.PyArray_STRIDE(x, i) != cnp.PyArray_STRIDE(y, i):
+            return False
+    return is_dense(x)
+
+
+cdef extern from *:
+    """
+    PG_VECTOR static void pg_sum_float(const void *a, const void *b, void *o, Py_ssize_t n) {
+        const float *x = (const float *)a, *y = (const float *)b; float *out = (float *)o;
+        for (Py_ssize_t i = 0; i < n; i++) out[i] = x[i] + y[i]; }
+    PG_VECTOR static void pg_sum_double(const void *a, const void *b, void *o, Py_ssize_t n) {
+        const double *x = (const double *)a, *y = (const double *)b; double *out = (double *)o;
+        for (Py_ssize_t i = 0; i < n; i++) out[i] = x[i] + y[i]; }
+    """
+    void pg_sum_float(const void *a, const void *b, void *o, Py_ssize_t n) noexcept nogil
+    void pg_sum_double(const void *a, const void *b, void *o, Py_ssize_t n) noexcept nogil
+
+cdef struct Sum:
+    const char *a
+    const char *b
+    char *out
+    Py_ssize_t size
+
+
+cdef void sum_chunk(void *context, Py_ssize_t begin, Py_ssize_t end) noexcept nogil:
+    cdef Sum *the = <Sum *>context
+    cdef Py_ssize_t at = begin * the.size
+    if the.size == 4:
+        pg_sum_float(the.a + at, the.b + at, the.out + at, end - begin)
     else:
-        da, db, do = <double *>cnp.PyArray_DATA(a), <double *>cnp.PyArray_DATA(b), <double *>cnp.PyArray_DATA(out)
-        if n < NOGIL_FROM:
-            for i in range(n):
-                do[i] = da[i] + db[i]
-        else:
-            with nogil:
-                for i in range(n):
-                    do[i] = da[i] + db[i]
+        pg_sum_double(the.a + at, the.b + at, the.out + at, end - begin)
+
+
+cdef void add_plain(cnp.ndarray a, cnp.ndarray b, cnp.ndarray out) noexcept:
+    cdef Sum the
+    cdef Py_ssize_t n = cnp.PyArray_SIZE(a)
+    the.a, the.b, the.out = cnp.PyArray_BYTES(a), cnp.PyArray_BYTES(b), cnp.PyArray_BYTES(out)
+    the.size = cnp.PyArray_ITEMSIZE(a)
+    if n < NOGIL_FROM:
+        sum_chunk(&the, 0, n)
+    else:
+        with nogil:
+            parallel_for(n, NOGIL_FROM, sum_chunk, &the)
+
+
+cdef inline bint plain_dtype(cnp.ndarray a) noexcept:
+    """Whether the number of the dtype says all about it."""
+    return cnp.PyArray_TYPE(a) == cnp.NPY_FLOAT32 or cnp.PyArray_TYPE(a) == cnp.NPY_FLOAT64
 
 
 cdef tuple shape_of(cnp.ndarray a):
@@ -419,19 +456,6 @@ cdef bint overlaps_itself(object array):
             return True
         reach += stride * (length - 1)
     return False
-
-
-cdef bint dense(object array):
-    """Whether the elements fill their memory without gaps or overlap, in some order of dimensions."""
-    expected = array.itemsize
-    for stride, length in sorted(zip(array.strides, array.shape)):
-        if length == 0:
-            return True
-        if length > 1:
-            if stride != expected:
-                return False
-            expected *= length
-    return True
 
 
 def promoted(dtypes, numbers, floating=False):

@@ -1,5 +1,5 @@
 # cython: boundscheck=False, wraparound=False
-"""Recycling of small NumPy arrays.
+"""Recycling of small NumPy arrays; others are made by memory.pyx.
 
 (a) Making a small array costs NumPy some 750 instructions and freeing it 300, several times the arithmetic on its
     elements. The graph gives back the arrays that it alone still holds, and kernels take them for their results.
@@ -12,6 +12,8 @@
 cimport numpy as cnp
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF, Py_INCREF
+
+from plugrad.backends.memory cimport new_array, new_like
 
 cnp.import_array()
 
@@ -52,7 +54,7 @@ cdef object _float64 = cnp.PyArray_DescrFromType(cnp.NPY_FLOAT64)
 cdef object _bool = cnp.PyArray_DescrFromType(cnp.NPY_BOOL)
 
 
-cdef inline Bucket *bucket_of(int nd, cnp.npy_intp *dims, int type_num) noexcept:
+cdef inline Bucket *bucket_of(int nd, const cnp.npy_intp *dims, int type_num) noexcept:
     cdef size_t key = <size_t>(7 * type_num + nd)
     cdef int i
     for i in range(nd):
@@ -60,12 +62,13 @@ cdef inline Bucket *bucket_of(int nd, cnp.npy_intp *dims, int type_num) noexcept
     return &_buckets[(key ^ (key >> 6)) % BUCKETS]
 
 
-cdef inline bint matches(cnp.ndarray array, int nd, cnp.npy_intp *dims, int type_num) noexcept:
+cdef inline bint matches(PyObject *array, int nd, const cnp.npy_intp *dims, int type_num) noexcept:
+    cdef const cnp.npy_intp *own = cnp.PyArray_DIMS(<cnp.ndarray>array)
     cdef int i
-    if cnp.PyArray_TYPE(array) != type_num or cnp.PyArray_NDIM(array) != nd:
+    if cnp.PyArray_NDIM(<cnp.ndarray>array) != nd or cnp.PyArray_TYPE(<cnp.ndarray>array) != type_num:
         return False
     for i in range(nd):
-        if cnp.PyArray_DIM(array, i) != dims[i]:
+        if own[i] != dims[i]:
             return False
     return True
 
@@ -79,38 +82,56 @@ cdef cnp.ndarray fresh(int nd, cnp.npy_intp *dims, int type_num):
         bucket = bucket_of(nd, dims, type_num)
         if bucket.count > 0:
             top = bucket.arrays[bucket.count - 1]
-            if matches(<cnp.ndarray>top, nd, dims, type_num):
+            if matches(top, nd, dims, type_num):
                 bucket.count -= 1
                 array = <cnp.ndarray>top
                 Py_DECREF(array)
                 return array
-    return <cnp.ndarray>cnp.PyArray_EMPTY(nd, dims, type_num, 0)
+    return new_array(nd, dims, type_num)
+
+
+cdef cnp.ndarray fresh_like(cnp.ndarray array, int type_num):
+    """One of the same shape and order of dimensions in memory as `array`."""
+    if cnp.PyArray_IS_C_CONTIGUOUS(array):
+        return fresh(cnp.PyArray_NDIM(array), cnp.PyArray_DIMS(array), type_num)
+    return new_like(array, type_num)
 
 
 cdef bint recycle(PyObject *given) noexcept:
     """Keep an array for `fresh` if the caller's reference, which stays the caller's to drop, is the only one."""
     cdef Bucket *bucket
     cdef PyObject *descr
-    cdef cnp.ndarray array
-    cdef int nd
+    cdef const cnp.npy_intp *dims
+    cdef int nd, type_num, i
+    cdef size_t size
     if not PLUGRAD_RECYCLES or not plugrad_like_new(given):
         return False
-    array = <cnp.ndarray>given
-    descr = <PyObject *>cnp.PyArray_DESCR(array)
-    if descr != <PyObject *>_float32 and descr != <PyObject *>_float64 and descr != <PyObject *>_bool:
+    descr = <PyObject *>cnp.PyArray_DESCR(<cnp.ndarray>given)
+    if descr == <PyObject *>_float32:
+        type_num, size = cnp.NPY_FLOAT32, 4
+    elif descr == <PyObject *>_float64:
+        type_num, size = cnp.NPY_FLOAT64, 8
+    elif descr == <PyObject *>_bool:
+        type_num, size = cnp.NPY_BOOL, 1
+    else:
         return False
-    if cnp.PyArray_NBYTES(array) > LARGEST:
-        return False
-    nd = cnp.PyArray_NDIM(array)
-    bucket = bucket_of(nd, cnp.PyArray_DIMS(array), cnp.PyArray_TYPE(array))
+    nd = cnp.PyArray_NDIM(<cnp.ndarray>given)
+    dims = cnp.PyArray_DIMS(<cnp.ndarray>given)
+    for i in range(nd):
+        if <size_t>dims[i] > LARGEST:
+            return False
+        size *= <size_t>dims[i]
+        if size > LARGEST:
+            return False
+    bucket = bucket_of(nd, dims, type_num)
     if bucket.count > 0:
-        if not matches(<cnp.ndarray>bucket.arrays[0], nd, cnp.PyArray_DIMS(array), cnp.PyArray_TYPE(array)):
+        if not matches(bucket.arrays[0], nd, dims, type_num):
             bucket.count -= 1
             Py_DECREF(<object>bucket.arrays[bucket.count])
             return False
         if bucket.count == DEPTH:
             return False
-    Py_INCREF(array)
+    Py_INCREF(<object>given)
     bucket.arrays[bucket.count] = given
     bucket.count += 1
     return True

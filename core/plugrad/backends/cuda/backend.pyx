@@ -12,7 +12,7 @@ import numpy as np
 
 cimport numpy as cnp
 
-from plugrad.backends.cpu cimport dense, kind_of, look, overlaps_itself
+from plugrad.backends.cpu cimport kind_of, look, overlaps_itself
 from plugrad.backends.cuda.context cimport ensure
 from plugrad.backends.cuda.storage cimport Memory, allocated, pointer_of
 from plugrad.graph.backend cimport FLOATING, STORAGE, Backend, Meta, new_meta
@@ -307,3 +307,16 @@ def backend():
             register_array_type(GPUArray, _backend)
             register_array_type(DeviceArray, _backend)
     return _backend
+
+
+cdef bint dense(object array):
+    """Whether the elements fill their memory without gaps or overlap, in some order of dimensions."""
+    expected = array.itemsize
+    for stride, length in sorted(zip(array.strides, array.shape)):
+        if length == 0:
+            return True
+        if length > 1:
+            if stride != expected:
+                return False
+            expected *= length
+    return True

@@ -1,0 +1,176 @@
+/* Memory of large arrays, kept when they go and used for the next ones.
+
+   (a) Fresh memory costs more than what is computed into it: the system clears each page when it is first touched.
+   (b) A block's size is rounded up to one of eight steps in each doubling, so that arrays of nearly one size share
+       blocks; a block is used again for its own step only.
+   (c) What is kept is bounded: beyond the limit, blocks that have waited longest go back to the system first.
+   (d) The caller holds the GIL. */
+
+#ifndef PLUGRAD_BLOCKS_H
+#define PLUGRAD_BLOCKS_H
+
+#include <Python.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#ifdef _WIN32
+#include <malloc.h>
+#endif
+
+enum { PG_STEPS = 8, PG_CLASSES = 64 * PG_STEPS, PG_ALIGNMENT = 64 };
+#define PG_TRACE_DOMAIN 389047u /* NumPy's, under which it also reports that a block was freed */
+
+typedef struct pg_block {
+    size_t size;                           /* without this header */
+    int step;
+    struct pg_block *above, *below;        /* of the same step, the last freed above */
+    struct pg_block *newer, *older;        /* of all that wait */
+} pg_block;
+
+typedef union {
+    pg_block block;
+    char room[128];                        /* keeps the data aligned */
+} pg_header;
+
+typedef struct {
+    pg_block *top[PG_CLASSES], *newest, *oldest;
+    size_t limit, held, held_blocks, used, most, used_blocks;
+} pg_store_type;
+
+static pg_store_type pg_store;
+
+/* The step of a size, which becomes the size of the step's blocks. */
+static int pg_step(size_t *size)
+{
+    const int low = 63 - __builtin_clzll((unsigned long long)(*size | 4096)) - 3;
+    const size_t unit = (size_t)1 << low, units = (*size + unit - 1) / unit;
+    *size = units * unit;
+    return low * PG_STEPS + (int)(units - PG_STEPS);
+}
+
+static void pg_unlink(pg_block *b)
+{
+    if (b->above) b->above->below = b->below; else pg_store.top[b->step] = b->below;
+    if (b->below) b->below->above = b->above;
+    if (b->newer) b->newer->older = b->older; else pg_store.newest = b->older;
+    if (b->older) b->older->newer = b->newer; else pg_store.oldest = b->newer;
+    pg_store.held -= b->size;
+    pg_store.held_blocks--;
+}
+
+static void pg_release(pg_block *b)
+{
+#ifdef _WIN32
+    _aligned_free(b);
+#else
+    free(b);
+#endif
+}
+
+/* Give what waits back to the system until at most `limit` bytes are left. */
+static void pg_trim(size_t limit)
+{
+    while (pg_store.held > limit) {
+        pg_block *b = pg_store.oldest;
+        pg_unlink(b);
+        pg_release(b);
+    }
+}
+
+static pg_block *pg_obtain(size_t size)
+{
+    void *found = NULL;
+#ifdef _WIN32
+    found = _aligned_malloc(size + sizeof(pg_header), PG_ALIGNMENT);
+#else
+    if (posix_memalign(&found, PG_ALIGNMENT, size + sizeof(pg_header)))
+        found = NULL;
+#endif
+    return (pg_block *)found;
+}
+
+static void *pg_take(size_t size)
+{
+    const int step = pg_step(&size);
+    pg_block *b = pg_store.top[step];
+    if (b) {
+        pg_unlink(b);
+    } else {
+        b = pg_obtain(size);
+        if (!b) {
+            pg_trim(0);
+            b = pg_obtain(size);
+        }
+        if (!b)
+            return NULL;
+        b->size = size;
+        b->step = step;
+    }
+    pg_store.used += size;
+    pg_store.used_blocks++;
+    if (pg_store.used > pg_store.most)
+        pg_store.most = pg_store.used;
+    return (pg_header *)b + 1;
+}
+
+static void pg_give(void *data)
+{
+    pg_block *b = (pg_block *)((pg_header *)data - 1);
+    pg_store.used -= b->size;
+    pg_store.used_blocks--;
+    if (b->size > pg_store.limit) {
+        pg_release(b);
+        return;
+    }
+    b->above = NULL;
+    b->below = pg_store.top[b->step];
+    if (b->below) b->below->above = b;
+    pg_store.top[b->step] = b;
+    b->newer = NULL;
+    b->older = pg_store.newest;
+    if (b->older) b->older->newer = b; else pg_store.oldest = b;
+    pg_store.newest = b;
+    pg_store.held += b->size;
+    pg_store.held_blocks++;
+    pg_trim(pg_store.limit);
+}
+
+/* ---- as NumPy wants it: an array whose memory came from here gives it back by these ---- */
+
+static void *pg_malloc(void *context, size_t size)
+{
+    (void)context;
+    return pg_take(size);
+}
+
+static void *pg_calloc(void *context, size_t n, size_t size)
+{
+    void *data = NULL;
+    (void)context;
+    if (!size || n <= SIZE_MAX / size) {
+        data = pg_take(n * size);
+        if (data)
+            memset(data, 0, n * size);
+    }
+    return data;
+}
+
+static void pg_free(void *context, void *data, size_t size)
+{
+    (void)context;
+    (void)size; /* of the array as it is now */
+    if (data)
+        pg_give(data);
+}
+
+static void *pg_realloc(void *context, void *data, size_t size)
+{
+    void *moved = pg_take(size);
+    if (moved && data) {
+        const size_t before = ((pg_header *)data - 1)->block.size;
+        memcpy(moved, data, before < size ? before : size);
+        pg_free(context, data, 0);
+    }
+    return moved;
+}
+#endif
