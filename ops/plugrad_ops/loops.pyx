@@ -18,9 +18,10 @@ from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_CheckExact
 from cpython.long cimport PyLong_AsDouble, PyLong_CheckExact
 from libc.stdint cimport INTPTR_MAX
 
+from plugrad.backends.copies cimport copy_over
 from plugrad.backends.memory cimport is_dense
 from plugrad.backends.parallel cimport parallel_for
-from plugrad.backends.recycling cimport fresh_like
+from plugrad.backends.recycling cimport fresh, fresh_like
 from plugrad.graph.op cimport Kernel
 from plugrad.backends import CPU
 
@@ -135,12 +136,23 @@ cdef inline bint lie_alike(cnp.ndarray x, cnp.ndarray y) noexcept:
 cdef cnp.ndarray laid_out_as(cnp.ndarray y, cnp.ndarray x):
     """A copy of y with its elements where those of x lie; the two have one shape."""
     cdef cnp.ndarray out = fresh_like(x, cnp.PyArray_TYPE(y))
-    cnp.PyArray_CopyInto(out, y)
+    copy_over(out, y)
     return out
 
 
-cdef inline cnp.ndarray contiguous(cnp.ndarray array):
-    return array if cnp.PyArray_IS_C_CONTIGUOUS(array) else cnp.PyArray_NewCopy(array, cnp.NPY_CORDER)
+cdef cnp.ndarray contiguous(cnp.ndarray array):
+    """The array in C order, copied if it has to be."""
+    cdef cnp.ndarray out
+    if cnp.PyArray_IS_C_CONTIGUOUS(array):
+        return array
+    out = fresh(cnp.PyArray_NDIM(array), cnp.PyArray_DIMS(array), cnp.PyArray_TYPE(array))
+    copy_over(out, array)
+    return out
+
+
+cdef inline cnp.ndarray flat(cnp.ndarray array):
+    """The array in any order of dimensions without gaps, copied if it has to be."""
+    return array if is_flat(array) else cnp.PyArray_NewCopy(array, cnp.NPY_KEEPORDER)
 
 
 # ---- kernels -------------------------------------------------------------------------------------------------
@@ -158,8 +170,7 @@ cdef class Unary(Kernel):
             kind = real_kind(x)
             n = cnp.PyArray_SIZE(x)
             if kind >= 0 and n <= self.limit:
-                if not is_flat(x):
-                    x = cnp.PyArray_NewCopy(x, cnp.NPY_KEEPORDER)
+                x = flat(x)
                 out = fresh_like(x, cnp.PyArray_TYPE(x))
                 if n < LARGE:
                     self.loops.of[kind](cnp.PyArray_DATA(x), cnp.PyArray_DATA(out), n)
@@ -237,8 +248,7 @@ cdef class Binary(Kernel):
         cdef cnp.ndarray out
         cdef Py_ssize_t n = cnp.PyArray_SIZE(x), size = cnp.PyArray_ITEMSIZE(x)
         cdef Job job
-        if not is_flat(x):
-            x = cnp.PyArray_NewCopy(x, cnp.NPY_KEEPORDER)
+        x = flat(x)
         out = self.new(x)
         job.x = value if left else cnp.PyArray_BYTES(x)
         job.y = cnp.PyArray_BYTES(x) if left else value

@@ -17,6 +17,7 @@ from cpython.object cimport PyObject
 
 cimport plugrad.backends.simd  # its macros  # no-cython-lint
 from plugrad.backends cimport recycling
+from plugrad.backends.copies cimport copy_over
 from plugrad.backends.memory cimport is_dense
 from plugrad.backends.parallel cimport parallel_for
 from plugrad.graph.backend cimport (
@@ -210,7 +211,7 @@ cdef class CpuBackend(Backend):
         if not plain_dtype(a):
             return cnp.PyArray_NewCopy(a, cnp.NPY_CORDER)
         out = recycling.fresh(cnp.PyArray_NDIM(a), cnp.PyArray_DIMS(a), cnp.PyArray_TYPE(a))
-        cnp.PyArray_CopyInto(out, a)
+        copy_over(out, a)
         return out
 
     cdef object copy_like(self, object array, object like):
@@ -218,7 +219,7 @@ cdef class CpuBackend(Backend):
         if not plain_dtype(<cnp.ndarray>array) or not is_dense(<cnp.ndarray>like):
             return self.copy(array)
         out = recycling.fresh_like(<cnp.ndarray>like, cnp.PyArray_TYPE(<cnp.ndarray>array))
-        cnp.PyArray_CopyInto(out, <cnp.ndarray>array)
+        copy_over(out, <cnp.ndarray>array)
         return out
 
     cdef object view(self, object array):

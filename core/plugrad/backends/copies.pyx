@@ -1,0 +1,215 @@
+# cython: boundscheck=False, wraparound=False
+"""Copies of arrays from one layout to another, shared between threads where they are long.
+
+(a) Dimensions are taken in the order in which the target lies in memory, and merged where both arrays allow it. What is
+    left along the nearest one is a run of neighbours, one element again and again (an expanded array), or steps.
+(b) Steps are taken in tiles if another dimension of the source holds neighbours, as in a transposed array: each cache
+    line is read once for all its elements.
+(c) Elements of four and eight bytes in a target without gaps are copied here, everything else by NumPy.
+"""
+
+from libc.string cimport memcpy
+
+cimport numpy as cnp
+
+cimport plugrad.backends.simd  # its macros  # no-cython-lint
+from plugrad.backends.memory cimport is_dense
+from plugrad.backends.parallel cimport parallel_for
+
+cnp.import_array()
+
+cdef extern from *:
+    """
+    #include <stdint.h>
+
+    enum { PG_TILE = 16 };
+
+    #define PG_COPIES(T)                                                                                             \
+        PG_VECTOR_EXACT static void pg_fill_##T(void *o, const void *a, Py_ssize_t n) {                              \
+            T *out = (T *)o; const T x = *(const T *)a;                                                              \
+            for (Py_ssize_t i = 0; i < n; i++) out[i] = x; }                                                         \
+        static void pg_gather_##T(void *o, const char *a, Py_ssize_t n, Py_ssize_t step) {                           \
+            T *out = (T *)o;                                                                                         \
+            for (Py_ssize_t i = 0; i < n; i++) out[i] = *(const T *)(a + i * step); }                                \
+        /* rows of n neighbours, `apart` bytes from one to the next, from columns of neighbours `step` apart */      \
+        static void pg_turn_##T(                                                                                     \
+            char *o, const char *a, Py_ssize_t rows, Py_ssize_t n, Py_ssize_t apart, Py_ssize_t step                 \
+        ) {                                                                                                          \
+            Py_ssize_t j = 0;                                                                                        \
+            for (; j + PG_TILE <= n; j += PG_TILE) {                                                                 \
+                Py_ssize_t i = 0;                                                                                    \
+                for (; i + PG_TILE <= rows; i += PG_TILE) {                                                          \
+                    T tile[PG_TILE][PG_TILE];                                                                        \
+                    for (int k = 0; k < PG_TILE; k++)                                                                \
+                        for (int m = 0; m < PG_TILE; m++)                                                            \
+                            tile[m][k] = ((const T *)(a + (j + k) * step))[i + m];                                   \
+                    for (int m = 0; m < PG_TILE; m++)                                                                \
+                        memcpy(o + (i + m) * apart + j * sizeof(T), tile[m], sizeof tile[m]);                        \
+                }                                                                                                    \
+                for (; i < rows; i++)                                                                                \
+                    pg_gather_##T(o + i * apart + j * sizeof(T), a + j * step + i * sizeof(T), PG_TILE, step);       \
+            }                                                                                                        \
+            for (Py_ssize_t i = 0; i < rows; i++)                                                                    \
+                pg_gather_##T(o + i * apart + j * sizeof(T), a + j * step + i * sizeof(T), n - j, step); }
+    PG_COPIES(uint32_t)
+    PG_COPIES(uint64_t)
+    """
+    void pg_fill_uint32_t(void *o, const void *a, Py_ssize_t n) noexcept nogil
+    void pg_fill_uint64_t(void *o, const void *a, Py_ssize_t n) noexcept nogil
+    void pg_gather_uint32_t(void *o, const char *a, Py_ssize_t n, Py_ssize_t step) noexcept nogil
+    void pg_gather_uint64_t(void *o, const char *a, Py_ssize_t n, Py_ssize_t step) noexcept nogil
+    void pg_turn_uint32_t(
+        char *o, const char *a, Py_ssize_t rows, Py_ssize_t n, Py_ssize_t apart, Py_ssize_t step
+    ) noexcept nogil
+    void pg_turn_uint64_t(
+        char *o, const char *a, Py_ssize_t rows, Py_ssize_t n, Py_ssize_t apart, Py_ssize_t step
+    ) noexcept nogil
+
+cdef enum:
+    MOST_DIMS = 64
+    GRAIN = 16_384   # elements that are worth another thread
+    BAND = 64        # rows that a piece turns at a time
+
+# Dimensions from the nearest in the target's memory to the farthest.
+cdef struct Walk:
+    int nd
+    Py_ssize_t[64] n
+    Py_ssize_t[64] step_out     # in bytes
+    Py_ssize_t[64] step_in
+    Py_ssize_t size             # of an element
+    char *out
+    const char *source
+
+
+cdef bint plan(Walk *the, cnp.ndarray out, cnp.ndarray array):
+    """Fill `the`; False where this is for NumPy."""
+    cdef int nd = cnp.PyArray_NDIM(out), skipped = nd - cnp.PyArray_NDIM(array), d, i, at = 0
+    cdef Py_ssize_t n, step_out, step_in
+    cdef int code = cnp.PyArray_TYPE(out)
+    the.size = cnp.PyArray_ITEMSIZE(out)
+    if (
+        code != cnp.PyArray_TYPE(array) or not cnp.PyTypeNum_ISNUMBER(code) or (the.size != 4 and the.size != 8)
+        or not cnp.PyArray_ISBEHAVED(out) or not cnp.PyArray_ISBEHAVED_RO(array) or skipped < 0 or not is_dense(out)
+    ):
+        return False
+    for d in range(nd - 1, -1, -1):
+        n = cnp.PyArray_DIM(out, d)
+        if n == 1:
+            continue
+        step_out, step_in = cnp.PyArray_STRIDE(out, d), 0
+        if d >= skipped:
+            if cnp.PyArray_DIM(array, d - skipped) == n:
+                step_in = cnp.PyArray_STRIDE(array, d - skipped)
+            elif cnp.PyArray_DIM(array, d - skipped) != 1:
+                return False
+        i = at
+        while i > 0 and the.step_out[i - 1] > step_out:
+            the.n[i], the.step_out[i], the.step_in[i] = the.n[i - 1], the.step_out[i - 1], the.step_in[i - 1]
+            i -= 1
+        the.n[i], the.step_out[i], the.step_in[i] = n, step_out, step_in
+        at += 1
+    nd = 0
+    for i in range(at):
+        if nd and the.step_in[i] == the.step_in[nd - 1] * the.n[nd - 1]:
+            the.n[nd - 1] *= the.n[i]  # the target has no gaps, so that its steps fit
+        else:
+            the.n[nd], the.step_out[nd], the.step_in[nd] = the.n[i], the.step_out[i], the.step_in[i]
+            nd += 1
+    the.nd = nd
+    the.out, the.source = cnp.PyArray_BYTES(out), cnp.PyArray_BYTES(array)
+    return True
+
+
+cdef inline void run(const Walk *the, char *out, const char *source, Py_ssize_t n) noexcept nogil:
+    """n elements of the nearest dimension."""
+    if the.step_in[0] == the.size:
+        memcpy(out, source, n * the.size)
+    elif the.step_in[0] == 0:
+        if the.size == 4:
+            pg_fill_uint32_t(out, source, n)
+        else:
+            pg_fill_uint64_t(out, source, n)
+    elif the.size == 4:
+        pg_gather_uint32_t(out, source, n, the.step_in[0])
+    else:
+        pg_gather_uint64_t(out, source, n, the.step_in[0])
+
+
+cdef inline void start(const Walk *the, Py_ssize_t place, int first, char **out, const char **source) noexcept nogil:
+    """Where index `place` of the dimensions from `first` on, counted through, begins."""
+    cdef int d
+    for d in range(first, the.nd):
+        out[0] += place % the.n[d] * the.step_out[d]
+        source[0] += place % the.n[d] * the.step_in[d]
+        place //= the.n[d]
+
+
+cdef void elements(void *context, Py_ssize_t begin, Py_ssize_t end) noexcept nogil:
+    cdef Walk *the = <Walk *>context
+    run(the, the.out + begin * the.size, the.source + begin * the.step_in[0], end - begin)
+
+
+cdef void rows(void *context, Py_ssize_t begin, Py_ssize_t end) noexcept nogil:
+    cdef Walk *the = <Walk *>context
+    cdef Py_ssize_t i
+    cdef char *out
+    cdef const char *source
+    for i in range(begin, end):
+        out, source = the.out, the.source
+        start(the, i, 1, &out, &source)
+        run(the, out, source, the.n[0])
+
+
+cdef void bands(void *context, Py_ssize_t begin, Py_ssize_t end) noexcept nogil:
+    """Bands of rows along dimension 1, in which the source has its neighbours."""
+    cdef Walk *the = <Walk *>context
+    cdef Py_ssize_t many = (the.n[1] + BAND - 1) // BAND, i, at, height
+    cdef char *out
+    cdef const char *source
+    for i in range(begin, end):
+        out, source = the.out, the.source
+        start(the, i // many, 2, &out, &source)
+        at = i % many * BAND
+        height = min(<Py_ssize_t>BAND, the.n[1] - at)
+        out += at * the.step_out[1]
+        source += at * the.size
+        if the.size == 4:
+            pg_turn_uint32_t(out, source, height, the.n[0], the.step_out[1], the.step_in[0])
+        else:
+            pg_turn_uint64_t(out, source, height, the.n[0], the.step_out[1], the.step_in[0])
+
+
+cdef bint bring_neighbours_near(Walk *the) noexcept:
+    """Make the dimension in which the source has neighbours number 1; False if it has none."""
+    cdef int d, k
+    cdef Py_ssize_t n, step_out, step_in
+    for d in range(1, the.nd):
+        if the.step_in[d] == the.size:
+            n, step_out, step_in = the.n[d], the.step_out[d], the.step_in[d]
+            for k in range(d, 1, -1):
+                the.n[k], the.step_out[k], the.step_in[k] = the.n[k - 1], the.step_out[k - 1], the.step_in[k - 1]
+            the.n[1], the.step_out[1], the.step_in[1] = n, step_out, step_in
+            return True
+    return False
+
+
+cdef int copy_over(cnp.ndarray out, cnp.ndarray array) except -1:
+    cdef Walk the
+    cdef Py_ssize_t total = cnp.PyArray_SIZE(out), others
+    if total == 0 or not plan(&the, out, array):
+        return cnp.PyArray_CopyInto(out, array)
+    if the.nd == 0:
+        memcpy(the.out, the.source, the.size)
+    elif the.nd == 1:
+        with nogil:
+            parallel_for(total, GRAIN, elements, &the)
+    elif the.step_in[0] == the.size or the.step_in[0] == 0 or not bring_neighbours_near(&the):
+        with nogil:
+            parallel_for(total // the.n[0], GRAIN // the.n[0] + 1, rows, &the)
+    else:
+        others = total // (the.n[0] * the.n[1])
+        with nogil:
+            parallel_for(
+                (the.n[1] + BAND - 1) // BAND * others, GRAIN // (BAND * the.n[0]) + 1, bands, &the
+            )
+    return 0
