@@ -31,11 +31,12 @@ ROOTS = ("core", "ops")
 HERE = Path(__file__).resolve().parent
 
 # No -march=native: a wheel runs on other machines than the one that built it. Kernels compute what
-# is written, with no contraction to FMA, so that the same input gives the same bits; without errno a
-# call such as sqrt() becomes one instruction and the loop around it vectorises.
-COMPILE = ["-O3", "-g0", "-fvisibility=hidden"]
-COMPILE_KERNELS = ["-fno-math-errno", "-ffp-contract=off"]
-KERNELS_OF_CORE = ("plugrad.backends.philox", "plugrad.backends.sums")
+# is written, with no contraction to FMA but where a loop allows it (plugrad.backends.simd); without errno
+# a call such as sqrt() becomes one instruction and the loop around it vectorises.
+COMPILE = ["-O2", "-g0", "-fvisibility=hidden"]
+COMPILE_GRAPH = ["-O3"]
+COMPILE_KERNELS = ["-O3", "-fno-math-errno", "-ffp-contract=off"]
+KERNELS_OF_CORE = tuple(f"plugrad.backends.{n}" for n in ("copies", "cpu", "philox", "reducing", "sums"))
 
 DIRECTIVES = {"language_level": 3, "embedsignature": True, "embedsignature.format": "python"}
 # Division as in C. As in Python, a zero divisor would raise in the middle of a loop without the GIL, which cannot
@@ -108,10 +109,17 @@ class BuildExtensions(build_ext):
         if self.compiler.compiler_type != "msvc":
             # CFLAGS come last, so that who builds has the last word (-O0 for a quick build).
             own = shlex.split(os.environ.get("CFLAGS", ""))
-            ext.extra_compile_args = COMPILE + (COMPILE_KERNELS if ext.kernels else []) + own
-            if sys.platform == "linux" and not self.keep_names:
-                # A seventh of the wheel is names that only profilers read; a build in place keeps them.
-                ext.extra_link_args = ["-Wl,--strip-all"]
+            ext.extra_compile_args = COMPILE + own
+            if ext.kernels:
+                ext.extra_compile_args = COMPILE + COMPILE_KERNELS + own
+            elif ext.name.startswith("plugrad.graph."):
+                ext.extra_compile_args = COMPILE + COMPILE_GRAPH + own
+            if sys.platform == "linux":
+                # With a segment for code alone each of a hundred modules is padded to whole pages once more.
+                ext.extra_link_args = ["-Wl,-z,noseparate-code"]
+                if not self.keep_names:
+                    # A seventh of the wheel is names that only profilers read; a build in place keeps them.
+                    ext.extra_link_args += ["-Wl,--strip-all"]
         super().build_extension(ext)
 
 

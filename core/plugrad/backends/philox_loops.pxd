@@ -5,6 +5,8 @@ bits without.
 """
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
+cimport plugrad.backends.simd  # its macros  # no-cython-lint
+
 cdef extern from *:
     """
     #include <math.h>
@@ -16,11 +18,7 @@ cdef extern from *:
     #else
     #define PG_INLINE static inline
     #endif
-    #if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && defined(__GLIBC__)
-    #define PG_LOOP __attribute__((target_clones("avx2", "default"))) static void
-    #else
-    #define PG_LOOP static void
-    #endif
+    #define PG_LOOP PG_VECTOR_EXACT static void
     #if defined(_MSC_VER) && !defined(__clang__)
     #include <intrin.h>
     #define PG_NEXT(place) ((uint64_t)_InterlockedExchangeAdd64((volatile __int64 *)(place), 1))
