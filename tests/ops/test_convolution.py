@@ -8,7 +8,7 @@ import pytest
 import plugrad
 import plugrad.nn.functional as F
 from plugrad import Tensor, ops
-from plugrad_ops.convolution import host, reference
+from plugrad_ops.convolution import columns, reference
 from plugrad_ops.convolution.geometry import windows
 
 SEED = 20240
@@ -113,20 +113,20 @@ def test_any_tiling_gives_the_same(monkeypatch, limit, groups):
     w = windows("test", (3, 6, 5), (2, 3, 2), (1, 2, 1), (1, 1, 0), (1, 1, 2))
     x, weight, bias = normal(5, 4, 3, 6, 5), normal(6, 4 // groups, 2, 3, 2), normal(6)
     g = normal(5, 6, *w.out)
-    monkeypatch.setattr(host, limit, 1)
+    monkeypatch.setattr(columns, limit, 1)
     for long in (1, 10**6):
-        monkeypatch.setattr(host, "LONG", long)
+        monkeypatch.setattr(columns, "LONG", long)
         for ours, wanted in (
-            (host.convolution, reference.convolution),
-            (host.convolution_weight, reference.convolution_weight),
+            (columns.convolution, reference.convolution),
+            (columns.convolution_weight, reference.convolution_weight),
         ):
-            args = (w, x, weight, bias) if ours is host.convolution else (w, g, x)
+            args = (w, x, weight, bias) if ours is columns.convolution else (w, g, x)
             np.testing.assert_allclose(
                 ours(*args, groups), wanted(*args, groups), rtol=1e-10, atol=1e-12
             )
         args = (w, g, weight, normal(4), groups)
         np.testing.assert_allclose(
-            host.convolution_input(*args), reference.convolution_input(*args), atol=1e-12
+            columns.convolution_input(*args), reference.convolution_input(*args), atol=1e-12
         )
 
 

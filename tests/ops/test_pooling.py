@@ -8,6 +8,7 @@ import pytest
 import plugrad
 import plugrad.nn.functional as F
 from plugrad import Tensor
+from plugrad_ops.convolution import maxima
 
 NAN = np.nan
 
@@ -170,3 +171,38 @@ def test_bad_adaptive_calls():
         F.adaptive_avg_pool2d(x, (1, 2, 3))
     with pytest.raises(RuntimeError, match="in the padding altogether"):
         F.max_pool1d(Tensor(np.zeros((1, 1))), 2, 2, 1, 2)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_maxima_over_any_windows(seed):
+    """Against plain loops, with many equal elements, infinities and nan."""
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(1, 4))
+    size = tuple(int(v) for v in rng.integers(1, 40 if n < 3 else 9, n))
+    spans = []
+    for length in size:
+        kernel, dilation = int(rng.integers(1, min(length, 4) + 1)), int(rng.integers(1, 3))
+        dilation = dilation if (kernel - 1) * dilation < length else 1
+        padding = int(rng.integers(0, ((kernel - 1) * dilation + 1) // 2 + 1))
+        window = ("window", kernel, int(rng.integers(1, 5)), padding, dilation, False)
+        spans.append(
+            ("adaptive", int(rng.integers(1, length + 1))) if rng.integers(4) == 0 else window
+        )
+    x = rng.integers(-3, 4, (2, 2, *size)).astype((np.float32, np.float64)[seed % 2])
+    x[rng.random(x.shape) < 0.1] = np.nan
+    x[rng.random(x.shape) < 0.2] = -np.inf
+    values, indices = maxima._on_host(x, spans=tuple(spans))
+    wanted = maxima.max_over_windows.function(x, spans=tuple(spans))
+    np.testing.assert_array_equal(values, wanted[0], err_msg=f"seed {seed}: {size}, {spans}")
+    np.testing.assert_array_equal(indices, wanted[1], err_msg=f"seed {seed}: {size}, {spans}")
+
+
+def test_many_planes_are_shared_out():
+    x = np.random.default_rng(7).standard_normal((9, 11, 40, 38)).astype(np.float32)
+    given = leaf(x)
+    pooled = F.max_pool2d(given, 2)
+    wanted = x.reshape(9, 11, 20, 2, 19, 2).max((3, 5))
+    np.testing.assert_array_equal(pooled.array, wanted)
+    pooled.sum().backward()
+    greatest = np.repeat(np.repeat(wanted, 2, axis=2), 2, axis=3) == x
+    np.testing.assert_array_equal(given.grad.array, greatest)

@@ -302,6 +302,18 @@ def test_a_kernel_serves_after_the_battery_passed_with_it(verifier, battery, sit
     assert operator._kernel("cpu").function.__module__ == "quick"
 
 
+def test_what_a_kernel_does_not_serve_is_left_to_the_operators_own(verifier, battery, site):
+    expression = "NotImplemented if x > 1 else 10 * x"
+    site.add("quick", KERNEL.format(expression=expression), "[plugrad.kernels]\none = quick\n")
+    again = battery.verifier = site.verifier(battery)
+    operator = again.loader.get("one::a")
+    own = operator._kernel("cpu")
+    again.verify(operator)
+    kernel = operator._kernel("cpu")
+    assert kernel(1.0) == 10.0
+    assert kernel(3.0) == own(3.0)
+
+
 def test_a_wrong_kernel_is_withdrawn(verifier, battery, site):
     site.add("quick", KERNEL.format(expression="x * 3"), "[plugrad.kernels]\none = quick\n")
     again = battery.verifier = site.verifier(battery)

@@ -6,12 +6,15 @@ fails is withdrawn, its operator goes on with its own kernel, and a warning says
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import wraps
+from typing import TYPE_CHECKING, Any
 
 from plugrad.graph.op import READY, UNVERIFIED
 from plugrad.registry.operator import Operator
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from plugrad.graph.op import Kernel
     from plugrad.registry.certificates import Certificates
     from plugrad.registry.loader import Loader
@@ -26,6 +29,19 @@ def reopen(operator: AnyOperator, device: str) -> None:
         operator.set_state_on(device, UNVERIFIED)
         if device != "cpu" and isinstance(operator, Operator):
             operator.dismiss(device)
+
+
+def _or_own(function: Callable[..., Any], own: Kernel | None) -> Callable[..., Any]:
+    """An offered kernel that leaves to the operator's own what it answers with NotImplemented."""
+    if own is None:
+        return function
+
+    @wraps(function)
+    def kernel(*arrays: Any, **constants: Any) -> Any:
+        found = function(*arrays, **constants)
+        return own(*arrays, **constants) if found is NotImplemented else found
+
+    return kernel
 
 
 class Kernels:
@@ -52,8 +68,8 @@ class Kernels:
         if entry is not self._placed.get(key) and isinstance(operator, Operator):
             if entry is not None:
                 if device == "cpu":
-                    self._own.setdefault(key, operator._kernel(device))
-                    operator._set_kernel(device, entry.function)
+                    own = self._own.setdefault(key, operator._kernel(device))
+                    operator._set_kernel(device, _or_own(entry.function, own))
                 else:
                     operator.offer(device, entry.function)
                 self._placed[key] = entry

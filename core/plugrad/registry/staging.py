@@ -84,7 +84,8 @@ class Registrar:
             Such as ``"cpu"``.
         function : callable
             Called ``f(*arrays, out=None, **constants)``; used once the operator's whole battery
-            has passed with it.
+            has passed with it. On the CPU it may return NotImplemented for what it does not serve (a
+            dtype, a shape): the operator's own kernel does then.
         """
         if not isinstance(name, str) or not isinstance(device, str) or not callable(function):
             raise TypeError(

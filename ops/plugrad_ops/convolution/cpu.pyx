@@ -13,16 +13,8 @@ cimport numpy as cnp
 
 cnp.import_array()
 
-cdef extern from *:
+cdef extern from "runs.h":
     """
-    #include <string.h>
-    static inline void pg_copy_run(char *restrict to, const char *restrict from, Py_ssize_t bytes) {
-        Py_ssize_t at = 0;
-        for (; at + 16 <= bytes; at += 16) memcpy(to + at, from + at, 16);
-        if (at == bytes) return;
-        if (at) memcpy(to + bytes - 16, from + bytes - 16, 16);   /* overlaps the block before */
-        else for (; at < bytes; at += 4) memcpy(to + at, from + at, 4);
-    }
     /* Rows of n elements of which those from lo to hi are `step` apart in the image, and the others lie outside it. */
     #define PG_ROWS(T)                                                                                               \\
         static inline void pg_read_rows_##T(T *restrict to, const T *restrict from, Py_ssize_t rows, Py_ssize_t next,\\
@@ -30,7 +22,7 @@ cdef extern from *:
             for (; rows > 0; rows--, to += n, from += next) {                                                        \\
                 Py_ssize_t i;                                                                                        \\
                 for (i = 0; i < lo; i++) to[i] = 0;                                                                  \\
-                if (step == 1) pg_copy_run((char *)(to + lo), (const char *)(from + lo), (hi - lo) * sizeof(T));     \\
+                if (step == 1) pg_copy_bytes((char *)(to + lo), (const char *)(from + lo), (hi - lo) * sizeof(T));   \\
                 else for (i = lo; i < hi; i++) to[i] = from[i * step];                                               \\
                 for (i = hi; i < n; i++) to[i] = 0;                                                                  \\
             }                                                                                                        \\

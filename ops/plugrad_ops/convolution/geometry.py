@@ -15,6 +15,8 @@ from operator import index
 
 import numpy as np
 
+from plugrad_ops.convolution import layouts
+
 __all__ = ["Windows", "as_tuple", "batched", "convolved", "windows"]
 
 DIMS = 3  # of the kernels
@@ -59,6 +61,33 @@ class Windows:
     def packed(self) -> bytes:
         """The same for the CUDA kernels."""
         return struct.pack(f"{6 * DIMS}q", *self.table.tolist())
+
+    @cached_property
+    def forward(self) -> tuple[layouts.Layout, list[layouts.Grid]]:
+        """How `direct` reads images."""
+        return layouts.forward(self)
+
+    @cached_property
+    def adjoint(self) -> tuple[layouts.Layout, list[layouts.Grid]]:
+        """How it reads what is like the windows, for the adjoint by the images."""
+        return layouts.adjoint(self)
+
+    @cached_property
+    def sums(self) -> tuple[layouts.Layout, layouts.Layout, layouts.Grid]:
+        """How it reads that, and images, for the adjoint by the kernel."""
+        layout, (grid,) = self.forward
+        return layouts.plain(self, layout.rows[2]), layout, grid
+
+    @cached_property
+    def squares(self) -> tuple[layouts.Layout, layouts.Layout] | None:
+        """How `winograd` reads images, and what is like the windows; None where it does not serve."""
+        if self.kernel != (3, 3) or self.stride != (1, 1) or self.dilation != (1, 1):
+            return None
+        ahead = tuple(2 - p for p in self.padding)
+        return (
+            layouts.squares(self.size, self.out, self.padding),
+            layouts.squares(self.out, self.size, ahead),
+        )
 
     @property
     def is_image(self) -> bool:

@@ -43,6 +43,11 @@ class Map:
         np.add.at(found, (self._rows, self.taps), self.weights)
         return found / self.divisors[:, None]
 
+    @cached_property
+    def uneven_weights(self) -> np.ndarray | None:
+        """The weights, or None if all are 1."""
+        return None if np.all(self.weights == 1) else self.weights
+
     @property
     def _rows(self) -> np.ndarray:
         return np.repeat(np.arange(self.out), np.diff(self.offsets))

@@ -4,13 +4,14 @@
 """
 
 import math
+from functools import lru_cache
 
 import numpy as np
 
 from plugrad import operator, ops
 from plugrad.backends.dtypes import wide
 from plugrad_ops.convolution import pooling_cpu
-from plugrad_ops.convolution.host import computable
+from plugrad_ops.convolution.columns import computable
 from plugrad_ops.convolution.maps import lengths, map_of, transposed_map
 
 
@@ -45,24 +46,31 @@ def _by_matrices(name, input, maps, adjoint):
 
 
 def _by_loops(name, input, maps, adjoint):
-    """One sparse map after the other; what shrinks most comes first."""
+    """One sparse map after the other: what shrinks most comes first, and the last dimension where there is least."""
     shape = checked(name, input.shape, maps, adjoint)
     (out,) = computable(input)
-    found = [transposed_map(told) if adjoint else map_of(told) for told in maps]
-    order = sorted(range(len(maps)), key=lambda i: found[i].out / max(found[i].size, 1))
-    for i in order:
-        step, axis = found[i], input.ndim - len(maps) + i
+    for i in _order(maps, adjoint):
+        step = transposed_map(maps[i]) if adjoint else map_of(maps[i])
+        axis = input.ndim - len(maps) + i
         source = out.reshape(
             math.prod(out.shape[:axis]), step.size, math.prod(out.shape[axis + 1 :])
         )
-        whole = (*out.shape[:axis], step.out, *out.shape[axis + 1 :])
-        out = np.empty(whole, source.dtype)
-        flat = out.reshape(source.shape[0], step.out, source.shape[2])
-        if out.size:
-            pooling_cpu.map_along(
-                source, flat, step.offsets, step.taps, step.weights, step.divisors
-            )
+        found = pooling_cpu.map_along(
+            source, step.offsets, step.taps, step.uneven_weights, step.divisors
+        )
+        out = found.reshape(*out.shape[:axis], step.out, *out.shape[axis + 1 :])
     return out.reshape(shape).astype(input.dtype, copy=False)
+
+
+@lru_cache(maxsize=1024)
+def _order(maps, adjoint):
+    """In which order maps are applied. Along the last dimension elements are added one by one, not as rows."""
+    sizes, outs = lengths(maps)
+    if adjoint:
+        sizes, outs = outs, sizes
+    growth = [out / max(size, 1) for size, out in zip(sizes, outs)]
+    last = len(maps) - 1
+    return sorted(range(len(maps)), key=lambda i: (growth[i], (i == last) == (growth[i] < 1), i))
 
 
 def _meta(input, *, maps):

@@ -3,7 +3,7 @@
 import numpy as np
 
 from plugrad import composite, operator, ops
-from plugrad_ops.convolution import host, reference
+from plugrad_ops.convolution import columns, reference
 from plugrad_ops.convolution.geometry import as_tuple, windows
 from plugrad_ops.shape.dims import normalize_dim
 from plugrad_ops.shape.strided import c_strides
@@ -22,7 +22,7 @@ def _im2col_meta(input, *, kernel_size, stride, padding, dilation):
 
 
 def _im2col_on_host(input, *, kernel_size, stride, padding, dilation):
-    return host.im2col(described_im2col(input, kernel_size, stride, padding, dilation), input)
+    return columns.im2col(described_im2col(input, kernel_size, stride, padding, dilation), input)
 
 
 @operator("standard::im2col", infer=_im2col_meta, cpu=_im2col_on_host, cuda=".cuda:im2col")
@@ -88,7 +88,7 @@ def _col2im_meta(input, *, output_size, kernel_size, stride, padding, dilation):
 
 def _col2im_on_host(input, *, output_size, kernel_size, stride, padding, dilation):
     w = described_col2im(input, output_size, kernel_size, stride, padding, dilation)
-    return host.col2im(w, input)
+    return columns.col2im(w, input)
 
 
 @operator("standard::col2im", infer=_col2im_meta, cpu=_col2im_on_host, cuda=".cuda:col2im")
