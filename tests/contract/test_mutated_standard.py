@@ -41,7 +41,7 @@ def missing(grad):
 CHANGES = [scaled, scaled_in_float32, scaled_in_float16, first_element_dropped, detached, missing]
 OPERATORS = ["mul", "div", "exp", "pow", "matmul", "sum", "softmax", "cumsum", "expand", "sub"]
 # Their gradients are kernels', which get float16 as float32.
-BY_KERNEL = {"mul", "matmul", "sum", "softmax"}
+BY_KERNEL = {"mul", "div", "pow", "matmul", "sum", "softmax", "cumsum"}
 SPOILED = [
     (name, change)
     for name in OPERATORS

@@ -140,3 +140,29 @@ def test_what_cancelled_is_judged_by_the_size_of_its_terms():
     assert numeric.differs(left, none, 1024) is not None
     assert numeric.differs(left, none, 1024, around=1.0) is None
     assert numeric.differs(np.array([1e-9, 0.0]), none, 1024, around=1.0) == 0
+
+
+def test_random_sizes_are_exact_and_differ():
+    sizes = numeric.random_sizes(np.random.default_rng(3), 1000)
+    assert (np.abs(sizes) >= 0.5).all()
+    assert (np.abs(sizes) <= 1.0).all()
+    assert (sizes * 1024 == np.rint(sizes * 1024)).all()
+    assert len(np.unique(sizes)) > 500
+    assert (sizes > 0).any()
+    assert (sizes < 0).any()
+
+
+def test_moving_several_arrays_at_once_adds_what_each_of_them_changes():
+    rng = np.random.default_rng(1)
+    x, y = rng.standard_normal(4), rng.standard_normal(4)
+
+    def f(arrays):
+        return np.sin(arrays[0]) * arrays[1] ** 2
+
+    steps = {k: numeric.steps(array) for k, array in enumerate([x, y])}
+    together, noise = numeric.along_all(f, [x, y], steps)
+    alone = sum(numeric.along(f, [x, y], k, step)[0] for k, step in steps.items())
+    np.testing.assert_allclose(together, alone, rtol=1e-8)
+    assert (noise > 0).all()
+    exact = np.cos(x) * y**2 * steps[0] + 2 * np.sin(x) * y * steps[1]
+    np.testing.assert_allclose(together, exact, rtol=1e-8)

@@ -177,7 +177,7 @@ def _run_checks(
         except Exception as error:
             found.append(crashed(name, error))
         if found:
-            run.target.library.recover()
+            run.recover()
         report.failures += found
         status = "failed" if found else "passed"
         report.checks.append(CheckResult(name, status, perf_counter() - start))

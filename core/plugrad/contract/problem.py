@@ -5,82 +5,30 @@
 (b) Near a kink a central difference means nothing. Elements near a declared kink value are moved away when the
     problem is made; where a predicate tells kinks, they are left out: outputs by a zero weight, elements of
     the first input by never moving them.
-(c) `prepare` runs the call once, forward and backward, and keeps the results: most checks compare with them.
+(c) `prepare` runs the call once, forward and backward, and keeps the results and the graph: most checks compare with
+    them, and ask that graph for other gradients. What `unchanged` computes beside is kept too, for the checks after it.
 """
 
 from __future__ import annotations
 
 import copy
-import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from plugrad.contract.numeric import reals
+from plugrad.contract.arguments import as_declared, left_out
+from plugrad.contract.numeric import peak, reals
+from plugrad.contract.recording import Recording, as_list
 from plugrad.contract.samples import Sample, fixed_stream
 from plugrad.contract.targets import Target
 
-__all__ = ["Problem", "Recording", "as_list"]
+__all__ = ["Problem", "as_list"]
 
 Array = np.ndarray
 KINK_MARGIN = 1e-2
-
-
-def as_list(value: Any) -> list[Any]:
-    """Several outputs as a list; one output as a list of one."""
-    return list(value) if isinstance(value, tuple | list) else [value]
-
-
-class Recording:
-    """One recorded call.
-
-    Attributes
-    ----------
-    passed : list of tensors
-        All that the call was given.
-    inputs : list of tensors
-        Those that require grad, in the order of ``problem.active``.
-    returned : list of tensors
-        What the call itself returned, before ``through=``.
-    outputs : list of tensors
-    live : list of int
-        Which outputs can be differentiated.
-    """
-
-    def __init__(
-        self,
-        problem: Problem,
-        passed: list[Any],
-        inputs: list[Any],
-        returned: list[Any],
-        outputs: list[Any],
-    ) -> None:
-        self.problem = problem
-        self.passed = passed
-        self.inputs = inputs
-        self.returned = returned
-        self.outputs = outputs
-        self.live = [i for i, out in enumerate(outputs) if out is not None and out.requires_grad]
-
-    def tensors(self, seeds: Sequence[Any], create_graph: bool = False, keep: bool = True) -> Any:
-        """Gradients as tensors (None where nothing flows); `seeds` are tensors, one per live output."""
-        outputs = [self.outputs[i] for i in self.live]
-        return self.problem.target.library.grad(
-            outputs, self.inputs, list(seeds), create_graph, keep
-        )
-
-    def gradient(
-        self, seeds: Sequence[Array], create_graph: bool = False, keep: bool = True
-    ) -> list[Array]:
-        """Gradients as arrays, zeros where nothing flows."""
-        library = self.problem.target.library
-        found = self.tensors([library.tensor(seed) for seed in seeds], create_graph, keep)
-        return [
-            np.zeros_like(library.array(x)) if g is None else library.array(g)
-            for g, x in zip(found, self.inputs)
-        ]
 
 
 class Problem:
@@ -101,6 +49,10 @@ class Problem:
         Of the call itself, with `seeds`.
     columns : ndarray of bool or None
         Which elements of the first input may be moved; None: all.
+    others, other_gradients : list of ndarray
+        Other weights, as random as `seeds` and zero where those are, and the gradients with them.
+    again : tuple of two lists of ndarray or None
+        Outputs and gradients of a second call, as the check `unchanged` left them.
     """
 
     def __init__(self, target: Target, sample: Sample) -> None:
@@ -142,6 +94,12 @@ class Problem:
         self.seeds: list[Array] = []
         self.outputs: list[Array] = []
         self.gradients: list[Array] = []
+        self.others: list[Array] = []
+        self.again: tuple[list[Array], list[Array]] | None = None
+        self._other_gradients: list[Array] | None = None
+        self._recording: Recording | None = None
+        self._grads: list[Any] | None = None
+        self._by_rule: list[Any] | None = None
 
     def _place(self, value: Any, name: str) -> Any:
         if not isinstance(value, np.ndarray):
@@ -200,8 +158,8 @@ class Problem:
         constants = dict(self.constants(arrays))
         schema = self.target.schema
         if schema is not None:
-            return _as_declared(schema, args, constants)
-        return args, {**_left_out(self.target.op, function, len(args), constants), **constants}
+            return as_declared(schema, args, constants)
+        return args, {**left_out(self.target.op, function, len(args), constants), **constants}
 
     def _call(self, tensors: list[Any]) -> tuple[list[Any], list[Any]]:
         found = as_list(self.target.call(self.args(tensors), self.constants(tensors)))
@@ -241,18 +199,53 @@ class Problem:
 
     # ------------------------------------------------------------------------------- the baseline
 
+    @property
+    def recording(self) -> Recording:
+        """The call at `arrays`, recorded once; gradients with any seeds can be asked of it."""
+        if self._recording is None:
+            # On copies: what writes into its arguments must not reach the arrays it is judged by.
+            self._recording = self.record([array.copy() for array in self.arrays])
+        return self._recording
+
+    def forget(self) -> None:
+        """Let the recorded call go: it will be made anew."""
+        self._recording = self._grads = self._by_rule = None
+
+    @property
+    def grads(self) -> list[Any]:
+        """`seeds` as tensors that require grad."""
+        if self._grads is None:
+            self._grads = [self.target.library.tensor(seed.copy(), True) for seed in self.seeds]
+        return self._grads
+
+    @property
+    def by_rule(self) -> list[Any]:
+        """The gradients with `grads` under ``create_graph=True``: tensors, None where nothing flows."""
+        if self._by_rule is None:
+            self._by_rule = list(self.recording.tensors(self.grads, create_graph=True))
+        return self._by_rule
+
     def prepare(self, rng: np.random.Generator) -> None:
         """Run the call once, forward and backward, and keep what it gives."""
-        # On copies: what writes into its arguments must not reach the arrays it is judged by.
-        recording = self.record([array.copy() for array in self.arrays])
         library = self.target.library
-        self.outputs = [np.array(library.array(out)) for out in recording.outputs]
-        self.live = recording.live
+        self.outputs = [np.array(library.array(out)) for out in self.recording.outputs]
+        self.live = self.recording.live
         rows = self._exclude_kinks()
         self.seeds = [weights_like(rng, self.outputs[i], rows) for i in self.live]
+        self.others = [weights_like(rng, self.outputs[i], rows) for i in self.live]
+
+    def differentiate(self) -> None:
+        """Run backward with `seeds`."""
         self.gradients = []
         if self.live and self.active:
-            self.gradients = recording.gradient([seed.copy() for seed in self.seeds])
+            self.gradients = self.recording.gradient([seed.copy() for seed in self.seeds])
+
+    @property
+    def other_gradients(self) -> list[Array]:
+        """The gradients with `others`."""
+        if self._other_gradients is None:
+            self._other_gradients = self.recording.gradient([seed.copy() for seed in self.others])
+        return self._other_gradients
 
     def _exclude_kinks(self, tol: float = 1e-3) -> Array | None:
         """Set `columns`; return the mask of usable output elements, or None for all."""
@@ -309,6 +302,28 @@ class Problem:
             found = _spread(found, self.live, len(self.outputs))
         return self.join(found)
 
+    # ----------------------------------------------------------------------------------- sizes
+
+    @cached_property
+    def peaks(self) -> list[float]:
+        """The largest element of each gradient."""
+        return [peak(gradient) for gradient in self.gradients]
+
+    @cached_property
+    def natural_scale(self) -> float:
+        """The size a derivative has by the sizes of outputs, seeds and inputs: outputs over inputs.
+
+        Rounding is relative to it where terms cancel, whatever little is left of them.
+        """
+        outputs = sum(peak(self.outputs[i]) * peak(s) for i, s in zip(self.live, self.seeds))
+        inputs = max((peak(self.arrays[k]) for k in self.active), default=0.0)
+        return outputs / inputs if inputs > 0.0 else outputs
+
+    @cached_property
+    def constants_text(self) -> str:
+        """The constants of the call, to tell whether two are the same."""
+        return repr(self.sample.constants)
+
     # --------------------------------------------------------------------------------- naming
 
     def output_name(self, row: int) -> str:
@@ -329,7 +344,8 @@ class Problem:
 
 def weights(rng: np.random.Generator, shape: tuple[int, ...], keep: Array | None = None) -> Array:
     """Random weights of either sign and size between 0.5 and 1.5; zero where `keep` is False."""
-    values = np.asarray(rng.uniform(0.5, 1.5, shape) * rng.choice((-1.0, 1.0), shape))
+    values = np.asarray(rng.uniform(-1.0, 1.0, shape))
+    values = values + np.copysign(0.5, values)
     return np.where(keep, values, 0.0) if keep is not None and keep.shape == shape else values
 
 
@@ -360,40 +376,6 @@ def fits(shape: tuple[int, ...], into: tuple[int, ...]) -> bool:
     return len(shape) <= len(into) and all(
         a in (1, b) for a, b in zip(reversed(shape), reversed(into))
     )
-
-
-def _as_declared(
-    schema: Any, args: list[Any], constants: dict[str, Any]
-) -> tuple[list[Any], dict[str, Any]]:
-    """Arguments of an operator's call, tensors by position and all constants by keyword."""
-    fixed = len(schema.inputs) - int(schema.variadic)
-    tensors, rest = args[:fixed], args[fixed:]
-    for name in schema.inputs[len(tensors) : fixed]:
-        tensors.append(constants.pop(name, None))
-    if schema.variadic:
-        if rest and isinstance(rest[0], list):
-            tensors += rest.pop(0)
-        else:
-            tensors += [value for value in rest if value is not None]
-            rest = []
-    given = dict(zip((n for n in schema.constants if n not in constants), rest))
-    return tensors, {**schema.defaults, **constants, **given}
-
-
-def _left_out(
-    op: Any, function: Callable[..., Any], given: int, constants: dict[str, Any]
-) -> dict[str, Any]:
-    """Defaults of a composite's parameters that the call leaves out and `function` takes."""
-    try:
-        theirs = inspect.signature(getattr(op, "function", op)).parameters
-        ours = inspect.signature(function).parameters
-    except (TypeError, ValueError):
-        return {}
-    return {
-        name: parameter.default
-        for name, parameter in list(theirs.items())[given:]
-        if parameter.default is not parameter.empty and name not in constants and name in ours
-    }
 
 
 def _spread(found: list[Any], live: list[int], count: int) -> list[Any]:

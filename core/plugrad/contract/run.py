@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import zlib
+from functools import cached_property
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from plugrad.contract.report import Failure
 from plugrad.contract.samples import Sample
 from plugrad.contract.targets import Target
 
-__all__ = ["Run", "crashed", "is_no_fault", "natural_scale", "peak"]
+__all__ = ["Run", "crashed", "is_no_fault"]
 
 
 class Run:
@@ -48,7 +49,12 @@ class Run:
         self.bad_calls: list[Sample] = []
         self.rng = np.random.default_rng(zlib.crc32(target.subject.encode()) ^ 0x5EED)
         self.compared: set[str] = set()
-        self._slopes: dict[tuple[str, str, str], float] = {}
+
+    def recover(self) -> None:
+        """Go on after a failure, which may have stopped the device: what was recorded there is gone."""
+        self.target.library.recover()
+        for problem in self.problems:
+            problem.forget()
 
     @property
     def where(self) -> str:
@@ -60,38 +66,33 @@ class Run:
         """The problems that have a derivative."""
         return [p for p in self.problems if p.live and p.active]
 
+    @cached_property
+    def slopes(self) -> dict[tuple[str, str, str], float]:
+        """Largest derivative by an input on all samples with the same constants, real or complex: of one function."""
+        found: dict[tuple[str, str, str], float] = {}
+        for problem in self.problems:
+            for k, largest in zip(problem.active, problem.peaks):
+                key = _function_of(problem, k)
+                found[key] = max(largest, found.get(key, 0.0))
+        return found
+
+    @cached_property
+    def steepest(self) -> float:
+        """The largest of all derivatives."""
+        return max((largest for p in self.problems for largest in p.peaks), default=0.0)
+
     def slope(self, problem: Problem, k: int) -> float:
-        """Largest derivative by the same input on all samples with the same constants, real or complex: one function."""
-        if not self._slopes:
-            for other in self.problems:
-                for i, gradient in zip(other.active, other.gradients):
-                    key = repr(other.sample.constants), other.names[i], other.arrays[i].dtype.kind
-                    self._slopes[key] = max(peak(gradient), self._slopes.get(key, 0.0))
-        key = repr(problem.sample.constants), problem.names[k], problem.arrays[k].dtype.kind
-        return self._slopes.get(key, 0.0)
+        """Largest derivative by the same input of the same function."""
+        return self.slopes.get(_function_of(problem, k), 0.0)
 
     def floor(self, problem: Problem) -> float:
         """Absolute tolerance for a derivative: rounding, seen from the largest ones around."""
-        own = max((peak(g) for g in problem.gradients), default=0.0)
-        self.slope(problem, problem.active[0])
-        everywhere = max(self._slopes.values(), default=0.0)
-        return 1e-13 * max(own, natural_scale(problem)) + 1e-16 * min(everywhere, 1.0)
+        own = max(problem.peaks, default=0.0)
+        return 1e-13 * max(own, problem.natural_scale) + 1e-16 * min(self.steepest, 1.0)
 
 
-def natural_scale(problem: Problem) -> float:
-    """The size a derivative has by the sizes of outputs, seeds and inputs: outputs over inputs.
-
-    Rounding is relative to it where terms cancel, whatever little is left of them.
-    """
-    outputs = sum(peak(problem.outputs[i]) * peak(s) for i, s in zip(problem.live, problem.seeds))
-    inputs = max((peak(problem.arrays[k]) for k in problem.active), default=0.0)
-    return outputs / inputs if inputs > 0.0 else outputs
-
-
-def peak(array: np.ndarray) -> float:
-    """Largest finite magnitude; 0 for an empty array."""
-    finite = np.abs(array[np.isfinite(array)])
-    return float(finite.max()) if finite.size else 0.0
+def _function_of(problem: Problem, k: int) -> tuple[str, str, str]:
+    return problem.constants_text, problem.names[k], problem.arrays[k].dtype.kind
 
 
 def is_no_fault(error: BaseException) -> bool:

@@ -39,10 +39,11 @@ class Compiled(NamedTuple):
     """The kernels for one combination of dtypes, and the range of each number."""
 
     module: Module
+    wide: Module
     ranges: tuple[tuple[int, int] | None, ...]
 
     def function(self, name: str) -> Any:
-        return self.module.function(name)
+        return (self.wide if name == "strided64" else self.module).function(name)
 
 
 class Elementwise(Caller):
@@ -233,7 +234,11 @@ class Elementwise(Caller):
         return found
 
     def _compile(self, values: tuple, common: np.dtype, dtypes: list[np.dtype]) -> Compiled:
-        text = source.elementwise_source(self._text(values, common, dtypes))
+        text = self._text(values, common, dtypes)
+        module, wide = (
+            Module(source.elementwise_source(text, offsets), name=self.name)
+            for offsets in (False, True)
+        )
         ranges: list[tuple[int, int] | None] = []
         counting = all(d.kind == "b" for d in dtypes)
         for k, x in enumerate(values):
@@ -247,7 +252,7 @@ class Elementwise(Caller):
             else:
                 limits = np.iinfo(common)
                 ranges.append((int(limits.min), int(limits.max)))
-        return Compiled(Module(text, name=self.name), tuple(ranges))
+        return Compiled(module, wide, tuple(ranges))
 
     def _text(self, values: tuple, common: np.dtype, dtypes: list[np.dtype]) -> source.Text:
         """What the source is written from."""

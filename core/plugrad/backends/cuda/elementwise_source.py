@@ -1,8 +1,8 @@
 """The source text of elementwise kernels.
 
-One text holds four kernels around one function of elements: `flat` for operands that lie in memory alike, `rows` where
-only the innermost dimension does (or repeats one element), `strided32` and `strided64` for everything else. The first
-two move 16 bytes at a time.
+One text holds three kernels around one function of elements: `flat` for operands that lie in memory alike, `rows` where
+only the innermost dimension does (or repeats one element), `strided32` for everything else. The first two move 16 bytes
+at a time. `strided64`, for offsets that take 64 bits, has a text of its own: few programs need it, and all would compile it.
 """
 
 from __future__ import annotations
@@ -103,8 +103,8 @@ def resume(origin: str) -> str:
     return '#line 1 "generated"\n' if origin else ""
 
 
-def elementwise_source(text: Text) -> str:
-    """The text of a Module."""
+def elementwise_source(text: Text, wide: bool = False) -> str:
+    """The text of a Module: of the kernels for offsets of 32 bits, or of the one for `wide` offsets."""
     operands: list[Array | Output] = [*text.arrays, *text.outputs]
     types = ", ".join(a.stored for a in text.arrays) or "nothing"
     head = f"// {text.name}: {types} -> {', '.join(o.stored for o in text.outputs)}\n"
@@ -115,7 +115,10 @@ def elementwise_source(text: Text) -> str:
         head += text_of("random.cuh")
     head += f"typedef {text.common} T;\ntypedef {text.real} R;\n"
     head += f"enum {{ V = {pack_width([x.itemsize for x in operands])}, ITEMS = {ITEMS} }};\n\n"
-    kernels = flat(text) + rows(text) + strided(text, "int", 32) + strided(text, "i64", 64)
+    if wide:
+        kernels = strided(text, "i64", 64)
+    else:
+        kernels = flat(text) + rows(text) + strided(text, "int", 32)
     return head + drawing(text) + element(text) + kernels
 
 

@@ -93,8 +93,9 @@ def check_samples(run: Run) -> Iterator[Failure]:
         yield from _prepare(run, sample)
     if target.kind == "operator" and not target.elementwise:
         varied = calls[:1] if run.quick else calls
-        for sample in emptied_samples(varied, lambda sample: _runs(run, sample)):
-            yield from _prepare(run, sample)
+        for sample in emptied_samples(varied):
+            if _runs(run, sample):
+                yield from _prepare(run, sample)
     if target.kind == "operator" and not target.nondifferentiable:
         yield from _unreached(run)
 
@@ -124,9 +125,9 @@ def _prepare(run: Run, sample: Sample) -> Iterator[Failure]:
         yield crashed("samples", error, str(sample))
         return
     try:
-        problem.run([array.copy() for array in problem.arrays])
+        problem.prepare(run.rng)
     except Exception as error:
-        run.target.library.recover()
+        run.recover()
         yield replace(
             crashed("samples", error, str(sample)),
             hint=cause_of(error)
@@ -134,9 +135,9 @@ def _prepare(run: Run, sample: Sample) -> Iterator[Failure]:
         )
         return
     try:
-        problem.prepare(run.rng)
+        problem.differentiate()
     except Exception as error:
-        run.target.library.recover()
+        run.recover()
         yield crashed("backward", error, str(sample), cause_of(error) or "backward itself raises")
         return
     run.problems.append(problem)

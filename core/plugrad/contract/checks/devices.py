@@ -19,9 +19,10 @@ import numpy as np
 
 from plugrad.contract.checks.dtypes import conditioning, distance, too_far, widest
 from plugrad.contract.numeric import shown
-from plugrad.contract.problem import Problem, Recording
+from plugrad.contract.problem import Problem
+from plugrad.contract.recording import Recording
 from plugrad.contract.report import Failure
-from plugrad.contract.run import Run, crashed, natural_scale
+from plugrad.contract.run import Run, crashed
 
 __all__ = ["against_cpu", "check", "check_errors", "check_kernel"]
 
@@ -84,7 +85,7 @@ def against_cpu(run: Run, problem: Problem, cpu: Problem) -> Iterator[Failure]:
     names += [f"the gradient of {problem.names[k]!r}" for k in problem.active]
     found = [*problem.outputs, *problem.gradients]
     high = cpu.outputs, cpu.gradients
-    natural = natural_scale(cpu) if cpu.gradients else 0.0
+    natural = cpu.natural_scale if cpu.gradients else 0.0
     noise: list[Array] | None = None
     for i, (got, want) in enumerate(zip(found, [*cpu.outputs, *cpu.gradients])):
         gradient = i >= len(cpu.outputs)

@@ -8,16 +8,19 @@ from typing import Any
 import numpy as np
 
 from plugrad.contract.checks.forward import expected_metas
-from plugrad.contract.numeric import differs, shown
+from plugrad.contract.numeric import differs, peak, shown
 from plugrad.contract.problem import Problem, as_list, fits
 from plugrad.contract.report import Failure
-from plugrad.contract.run import Run, crashed, natural_scale
+from plugrad.contract.run import Run, crashed
 
 __all__ = ["check", "conditioning", "distance", "too_far", "widest"]
 
 Array = np.ndarray
 
 ULPS = 32.0
+TRIES = (
+    8  # of moved inputs: two that must move apart to show anything move together in every other one
+)
 PRECISION = (
     "a constant or an intermediate in the wrong dtype, a formula that cancels or overflows, "
     "or a kernel for this dtype that differs from the others"
@@ -72,14 +75,14 @@ def _lower(run: Run, problem: Problem, dtype: np.dtype[Any]) -> Iterator[Failure
         yield crashed("dtypes", error, f"{problem.sample}, {dtype}")
         return
     yield from _result_dtypes(problem, arrays, low, dtype)
+    if keep is None and _near(run, problem, low, dtype):
+        return
     wide = _cast(problem, seeds, np.float64)
     high = _run(problem, rounded, wide)
     names = [f"output {i}" for i in range(len(high[0]))]
     names += [f"the gradient of {problem.names[k]!r}" for k in problem.active]
     noise: list[Array] | None = None
-    natural = natural_scale(problem)
-    scales = [0.0] * len(high[0])
-    scales += [max(natural, run.slope(problem, k)) for k in problem.active]
+    scales = _scales(run, problem)
     for i, (got, wanted) in enumerate(zip([*low[0], *low[1]], [*high[0], *high[1]])):
         # Terms that cancel leave rounding of their own size, not of the little that is left.
         bad = too_far(got, wanted, dtype, scales[i], 0.0)
@@ -102,6 +105,23 @@ def _lower(run: Run, problem: Problem, dtype: np.dtype[Any]) -> Iterator[Failure
                 PRECISION,
             )
             return
+
+
+def _scales(run: Run, problem: Problem) -> list[float]:
+    """What rounding of each output and gradient is relative to beside its own size."""
+    own = [max(problem.natural_scale, run.slope(problem, k)) for k in problem.active]
+    return [0.0] * len(problem.outputs) + own
+
+
+def _near(
+    run: Run, problem: Problem, low: tuple[list[Array], list[Array]], dtype: np.dtype[Any]
+) -> bool:
+    """Whether all is within rounding of what the inputs gave before they were rounded: then nothing else need be run."""
+    wanted = [*problem.outputs, *problem.gradients]
+    return not any(
+        too_far(got, want, dtype, scale, 0.0).any()
+        for got, want, scale in zip([*low[0], *low[1]], wanted, _scales(run, problem))
+    )
 
 
 def _integers(run: Run, problem: Problem) -> Iterator[Failure]:
@@ -157,12 +177,13 @@ def too_far(
         return bad & ~(np.asarray(noise) > 0.0)
     info = np.finfo(dtype)
     size = np.abs(wanted)
-    finite = size[np.isfinite(size)]
-    scale = max(float(finite.max()) if finite.size else 0.0, around)
     # An overflow elsewhere must not widen the tolerance of ordinary elements.
-    scale = min(scale, float(info.max))
+    scale = min(max(peak(size), around), float(info.max))
     allowed = ULPS * float(info.eps) * (size + scale) / 2.0 + 4.0 * float(info.tiny) + noise
-    bad = ~(distance(got, wanted) <= allowed) & np.isfinite(wanted)
+    bad = ~(np.abs(widest(got) - wanted) <= allowed)
+    if not bad.any():
+        return bad
+    bad &= np.isfinite(wanted)
     overflow = (size > float(info.max) / 16.0) & ~np.isfinite(got)
     return bad & ~overflow
 
@@ -179,10 +200,15 @@ def conditioning(
     base = [*high[0], *high[1]]
     moved = [np.zeros(a.shape) for a in base]
     eps = 2.0 * float(np.finfo(dtype).eps)
-    for _ in range(4):
+    for bit in (None, 0, 1, 2, None, 3, 4, 5):
+        if bit is None:
+            chosen = signs = [run.rng.choice((-1.0, 1.0), a.shape) for a in arrays]
+        else:
+            # Only a difference may matter: elements whose positions differ in this bit and moved together move apart.
+            flips = [1.0 - 2.0 * (np.arange(a.size) >> bit & 1) for a in arrays]
+            signs = [s * flip.reshape(s.shape) for s, flip in zip(chosen, flips)]
         shifted = [
-            a * (1.0 + eps * run.rng.choice((-1.0, 1.0), a.shape)) if a.dtype.kind in "fc" else a
-            for a in arrays
+            a * (1.0 + eps * s) if a.dtype.kind in "fc" else a for a, s in zip(arrays, signs)
         ]
         try:
             outputs, gradients = _run(problem, shifted, seeds)
@@ -241,6 +267,8 @@ def _away_from_kinks(
     tol = max(1e-3, 16.0 * float(np.finfo(dtype).eps) * max(size, 1.0))
     mask = problem.near_kink(rounded, tol)
     shapes = [out.shape for out in problem.outputs] + [a.shape for a in problem.arrays[:1]]
+    if not mask.any():
+        return None
     for shape in shapes:
         if fits(mask.shape, shape):
             return ~np.broadcast_to(mask, shape)

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from plugrad.contract.problem import Problem, Recording
+from plugrad.contract.problem import Problem
+from plugrad.contract.recording import Recording
 from plugrad.contract.report import Failure
 from plugrad.contract.run import Run, crashed
 
@@ -25,7 +26,7 @@ def check(run: Run) -> Iterator[Failure]:
         return
     whole = None
     for problem in run.problems:
-        recording = problem.record()
+        recording = problem.recording
         outputs = [target.library.array(out) for out in recording.returned]
         yield from _aliasing(run, problem, recording, outputs)
         yield from _count(run, problem, outputs)
@@ -53,8 +54,9 @@ def _aliasing(
     schema = run.target.schema
     viewed = problem.places[schema.view_of] if schema is not None and schema.view_of >= 0 else None
     # Mutated inputs were copied before the call; what is shared with those copies is meant to be.
+    given = [run.target.library.array(tensor) for tensor in recording.passed]
     for i, out in enumerate(outputs):
-        for k, array in enumerate(problem.arrays):
+        for k, array in enumerate(given):
             shared = np.may_share_memory(out, array) and np.shares_memory(out, array)
             if shared and k != viewed and k not in problem.mutated:
                 yield Failure(

@@ -40,6 +40,7 @@ def check(run: Run) -> Iterator[Failure]:
     problem, cpu = Problem(run.target, sample), Problem(run.reference, sample)
     try:
         problem.prepare(run.rng)
+        problem.differentiate()
     except Exception as error:
         yield crashed("large", error, str(sample), "a kernel that is right for small arrays only")
         return

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from plugrad.contract.problem import Problem, Recording
+from plugrad.contract.problem import Problem
+from plugrad.contract.recording import Recording
 from plugrad.contract.report import Failure
 from plugrad.contract.run import Run
 

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from plugrad.contract.numeric import along, apart, refine, steps, worst
+from plugrad.contract.numeric import along, apart, peak, refine, steps, worst
 from plugrad.contract.problem import Problem, as_list
 from plugrad.contract.report import Failure
-from plugrad.contract.run import Run, crashed, peak
+from plugrad.contract.run import Run, crashed
 from plugrad.graph import duals
 
 __all__ = ["check"]

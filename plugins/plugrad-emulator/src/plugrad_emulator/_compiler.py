@@ -17,7 +17,7 @@ from .errors import CompileError, EmulatorUnavailable
 HEADER = "cuda_emulated.hpp"
 FLAGS = [
     "-std=c++17",
-    "-O1",
+    "-Og",
     "-g1",
     "-gdwarf-4",
     "-w",
@@ -44,7 +44,9 @@ FLAGS += [
 CHECKED = ["-fsanitize=thread,bounds,alignment", "--param", "tsan-instrument-func-entry-exit=0"]
 # The instrumentation does not see copies that the compiler makes itself: they stay calls, to runtime.cpp.
 CHECKED += ["-fno-builtin-memcpy", "-fno-builtin-memmove", "-fno-builtin-memset"]
-LINK = ["-shared", "-Wl,-z,defs", "-Wl,-z,norelro", "-Wl,--build-id=none", "-lm"]
+LINK = ["-shared", "-Wl,-z,defs", "-Wl,-z,norelro", "-Wl,--build-id=none"]
+# Not C++'s library, which no kernel uses: reading it takes the linker longer than all the rest.
+LINK += ["-nodefaultlibs", "-lm", "-lc", "-lgcc"]
 
 
 def checks_accesses() -> bool:
