@@ -7,6 +7,7 @@ from typing import Any
 from plugrad.graph.tensor import Tensor
 from plugrad.optim.kernels import kernels_for
 from plugrad.optim.optimizer import Optimizer, Parameters, refuse, require
+from plugrad.optim.parameters import arrays, gradients
 
 
 class Adam(Optimizer):
@@ -81,32 +82,38 @@ class Adam(Optimizer):
                     f"{type(self).__name__} is for real parameters, got {p.dtype} of shape {p.shape}"
                 )
 
-    def update(
-        self, parameter: Tensor, grad: Tensor, state: dict[str, Any], group: dict[str, Any]
-    ) -> None:
-        kernels = kernels_for(parameter.device)
-        if not state:
-            names = ("exp_avg", "exp_avg_sq", *(("max_exp_avg_sq",) if group["amsgrad"] else ()))
-            state["step"] = 0
-            state.update({name: Tensor(kernels.zeros_like(parameter.array)) for name in names})
-        state["step"] += 1
+    def update(self, params: list[Tensor], group: dict[str, Any]) -> None:
+        amsgrad = group["amsgrad"]
+        names = ("exp_avg", "exp_avg_sq", *(("max_exp_avg_sq",) if amsgrad else ()))
+        # By how many steps they have made: one that had no gradient at times is behind.
+        stepped: dict[int, list[Tensor]] = {}
+        for p in params:
+            state = self.state[p]
+            if not state:
+                zeros_like = kernels_for(p.device).zeros_like
+                state["step"] = 0
+                state.update({name: Tensor(zeros_like(p.array)) for name in names})
+            state["step"] += 1
+            stepped.setdefault(state["step"], []).append(p)
         lr, betas, decay = float(group["lr"]), group["betas"], group["weight_decay"]
         decoupled = group["decoupled_weight_decay"]
-        kernels.adam(
-            parameter.array,
-            grad.array,
-            state["exp_avg"].array,
-            state["exp_avg_sq"].array,
-            state["max_exp_avg_sq"].array if group["amsgrad"] else None,
-            # Both means start at zero; these undo the bias that this gives them.
-            rate=lr / (1.0 - betas[0] ** state["step"]),
-            root=(1.0 - betas[1] ** state["step"]) ** 0.5,
-            eps=group["eps"],
-            betas=betas,
-            decay=0.0 if decoupled else decay,
-            shrink=1.0 - lr * decay if decoupled else 1.0,
-            maximize=group["maximize"],
-        )
+        for steps, own in stepped.items():
+            states = [self.state[p] for p in own]
+            kernels_for(own[0].device).adam(
+                arrays(own),
+                gradients(own),
+                arrays([state["exp_avg"] for state in states]),
+                arrays([state["exp_avg_sq"] for state in states]),
+                arrays([state["max_exp_avg_sq"] for state in states]) if amsgrad else None,
+                # Both means start at zero; these undo the bias that this gives them.
+                rate=lr / (1.0 - betas[0] ** steps),
+                root=(1.0 - betas[1] ** steps) ** 0.5,
+                eps=group["eps"],
+                betas=betas,
+                decay=0.0 if decoupled else decay,
+                shrink=1.0 - lr * decay if decoupled else 1.0,
+                maximize=group["maximize"],
+            )
 
 
 class AdamW(Adam):

@@ -7,18 +7,16 @@ from collections.abc import Callable, Iterable, Iterator
 from copy import deepcopy
 from typing import Any
 
-import numpy as np
-
 from plugrad.graph.grad_mode import enable_grad
-from plugrad.graph.inplace import increment_version
 from plugrad.graph.tensor import Tensor
+from plugrad.optim.parameters import note_changes, with_gradient
 
 Parameters = Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tensor]]
 Closure = Callable[[], Any]
 
 
 class Optimizer:
-    """Base class: an optimizer defines ``update(parameter, grad, state, group)`` on arrays.
+    """Base class: an optimizer defines ``update(params, group)`` on arrays.
 
     Parameters
     ----------
@@ -125,18 +123,19 @@ class Optimizer:
             with enable_grad():
                 loss = closure()
         self.stepped = True
-        with np.errstate(all="ignore"):
-            for group in self.param_groups:
-                for p in group["params"]:
-                    if p.grad is not None:
-                        self.update(p, p.grad, self.state[p], group)
-                        increment_version(p)
+        for group in self.param_groups:
+            for params in with_gradient(group["params"]):
+                try:
+                    self.update(params, group)
+                finally:  # an error may come when some have changed
+                    note_changes(params)
         return loss
 
-    def update(
-        self, parameter: Tensor, grad: Tensor, state: dict[str, Any], group: dict[str, Any]
-    ) -> None:
-        """Change the array of one parameter in place; for subclasses."""
+    def update(self, params: list[Tensor], group: dict[str, Any]) -> None:
+        """Change the arrays of parameters of a group in place; for subclasses.
+
+        All of them have a gradient, and lie on one device.
+        """
         raise NotImplementedError(f"{type(self).__name__} defines no update()")
 
     def _parameters(self) -> Iterator[Tensor]:

@@ -7,6 +7,7 @@ from typing import Any
 from plugrad.graph.tensor import Tensor
 from plugrad.optim.kernels import kernels_for
 from plugrad.optim.optimizer import Optimizer, Parameters, refuse, require
+from plugrad.optim.parameters import arrays, gradients
 
 
 class SGD(Optimizer):
@@ -76,23 +77,32 @@ class SGD(Optimizer):
             require(group["momentum"] > 0, "momentum", group["momentum"], "above 0 for nesterov")
             require(group["dampening"] == 0, "dampening", group["dampening"], "0 for nesterov")
 
-    def update(
-        self, parameter: Tensor, grad: Tensor, state: dict[str, Any], group: dict[str, Any]
-    ) -> None:
-        kernels, momentum = kernels_for(parameter.device), group["momentum"]
-        buffer, fresh = None, 1.0
-        if momentum:
+    def update(self, params: list[Tensor], group: dict[str, Any]) -> None:
+        if not group["momentum"]:
+            self._follow(params, None, 1.0, group)
+            return
+        # By what their gradients are multiplied by: the first one is taken whole.
+        shares: dict[float, list[Tensor]] = {}
+        for p in params:
+            state, share = self.state[p], 1.0
             if state.get("momentum_buffer") is None:
-                state["momentum_buffer"] = Tensor(kernels.zeros_like(parameter.array))
+                state["momentum_buffer"] = Tensor(kernels_for(p.device).zeros_like(p.array))
             else:
-                fresh = 1.0 - group["dampening"]
-            buffer = state["momentum_buffer"].array
-        kernels.sgd(
-            parameter.array,
-            grad.array,
-            buffer,
+                share -= group["dampening"]
+            shares.setdefault(share, []).append(p)
+        for share, own in shares.items():
+            buffers = arrays([self.state[p]["momentum_buffer"] for p in own])
+            self._follow(own, buffers, share, group)
+
+    def _follow(
+        self, params: list[Tensor], buffers: list[Any] | None, fresh: float, group: dict[str, Any]
+    ) -> None:
+        kernels_for(params[0].device).sgd(
+            arrays(params),
+            gradients(params),
+            buffers,
             rate=float(group["lr"]),
-            momentum=momentum,
+            momentum=group["momentum"],
             fresh=fresh,
             decay=group["weight_decay"],
             nesterov=group["nesterov"],

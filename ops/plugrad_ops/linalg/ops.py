@@ -5,6 +5,7 @@ import math
 import numpy as np
 
 from plugrad import composite, operator, ops
+from plugrad_ops.linalg import matmul_cpu
 from plugrad_ops.reduction.ops import accumulate, sum_array_to
 
 # ---- matmul --------------------------------------------------------------------------------------------------
@@ -55,7 +56,6 @@ def conjugate(array):
     return np.conjugate(array) if array.dtype.kind == "c" else array
 
 
-@operator("standard::matmul", dtypes="number", infer=_matmul_meta, method=True, cuda=".cuda:matmul")
 def matmul(input, other):
     """The matrix product; leading dimensions broadcast, a 1-d tensor is a row on the left and a column on the right.
 
@@ -69,6 +69,16 @@ def matmul(input, other):
     except ValueError:
         _product_shape("matmul", input.shape, other.shape)
         raise
+
+
+matmul = operator(
+    "standard::matmul",
+    dtypes="number",
+    infer=_matmul_meta,
+    method=True,
+    cpu=matmul_cpu.Matmul(matmul),
+    cuda=".cuda:matmul",
+)(matmul)
 
 
 @matmul.backward
@@ -101,8 +111,7 @@ def _summed(grad, matrix_shape, shape):
     return grad if grad.shape == shape else ops.reshape(grad, shape)
 
 
-@matmul.backward_kernel
-def _(grad, input, other, needs):
+def _matmul_gradients(grad, input, other, needs):
     a, b = conjugate(input), conjugate(other)
     if a.ndim == 1 and b.ndim == 1:
         return (grad * b if needs.input else None), (grad * a if needs.other else None)
@@ -119,6 +128,9 @@ def _(grad, input, other, needs):
             a, grad = a.reshape(rows, a.shape[-1]), grad.reshape(rows, grad.shape[-1])
         grad_b = sum_array_to(product(a.swapaxes(-1, -2), grad), b.shape).reshape(other.shape)
     return grad_a, grad_b
+
+
+matmul.backward_kernel(matmul_cpu.MatmulGradients(_matmul_gradients))
 
 
 @matmul.samples
@@ -237,7 +249,6 @@ def _linear_meta(input, weight, bias=None):
     return shape, np.result_type(*(m.dtype for m in (input, weight, bias) if m is not None))
 
 
-@operator("standard::linear", dtypes="complex", infer=_linear_meta, cuda=".cuda:linear")
 def linear(input, weight, bias=None):
     """``input @ weight.T + bias``.
 
@@ -250,6 +261,15 @@ def linear(input, weight, bias=None):
     _linear_shape(input.shape, weight.shape, None if bias is None else bias.shape)
     out = product(input, weight.T)
     return out if bias is None else np.add(out, bias, out=out)
+
+
+linear = operator(
+    "standard::linear",
+    dtypes="complex",
+    infer=_linear_meta,
+    cpu=matmul_cpu.Linear(linear),
+    cuda=".cuda:linear",
+)(linear)
 
 
 @linear.backward(when={"input": "weight", "weight": "input"})
@@ -268,8 +288,7 @@ def _(grad, input, weight, needs):
     return grad_input, grad_weight, grad_bias
 
 
-@linear.backward_kernel
-def _(grad, input, weight, needs):
+def _linear_gradients(grad, input, weight, needs):
     input, weight = (None if x is None else conjugate(x) for x in (input, weight))
     grad_input = product(grad, weight) if needs.input else None
     grad_weight = grad_bias = None
@@ -279,6 +298,9 @@ def _(grad, input, weight, needs):
     if needs.bias:
         grad_bias = accumulate(np.add, flat, 0, False, grad.dtype)
     return grad_input, grad_weight, grad_bias
+
+
+linear.backward_kernel(matmul_cpu.LinearGradients(_linear_gradients))
 
 
 @linear.samples

@@ -23,11 +23,11 @@ class Kernels(Protocol):
 
     def adam(
         self,
-        p: Any,
-        grad: Any,
-        mean: Any,
-        square: Any,
-        greatest: Any,
+        ps: list[Any],
+        grads: list[Any],
+        means: list[Any],
+        squares: list[Any],
+        greatest: list[Any] | None,
         *,
         rate: float,
         root: float,
@@ -37,11 +37,11 @@ class Kernels(Protocol):
         shrink: float,
         maximize: bool,
     ) -> None:
-        """One step of Adam, written into all arrays but `grad`.
+        """One step of Adam for some parameters, written into all arrays but the gradients.
 
         Parameters
         ----------
-        greatest : array or None
+        greatest : list of array or None
             The greatest mean squares so far, to be divided by instead.
         rate, root : float
             The learning rate and the root of the mean square's divisor, corrected for the start at zero.
@@ -53,9 +53,9 @@ class Kernels(Protocol):
 
     def sgd(
         self,
-        p: Any,
-        grad: Any,
-        buffer: Any,
+        ps: list[Any],
+        grads: list[Any],
+        buffers: list[Any] | None,
         *,
         rate: float,
         momentum: float,
@@ -64,7 +64,7 @@ class Kernels(Protocol):
         nesterov: bool,
         maximize: bool,
     ) -> None:
-        """One step of SGD, written into `p` and into `buffer`, which is None without momentum.
+        """One step of SGD for some parameters, written into them and into the buffers: None without momentum.
 
         Parameters
         ----------

@@ -1,6 +1,7 @@
 """Passes over NumPy arrays; what they mean is told by `Kernels`.
 
-An update of 16-bit arrays is computed in float32 and rounded once, as on CUDA.
+(a) Updates run in compiled loops (steps.pyx); what these do not take is left to NumPy, with the same results.
+(b) An update of 16-bit arrays is computed in float32 and rounded once, as on CUDA.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from plugrad.backends.dtypes import wide
+from plugrad.optim.kernels import steps
 
 __all__ = ["adam", "clamp", "multiply", "norms", "sgd", "unscale", "zeros_like"]
 
@@ -25,11 +27,11 @@ def zeros_like(array: np.ndarray) -> np.ndarray:
 
 
 def adam(
-    p: np.ndarray,
-    grad: np.ndarray,
-    mean: np.ndarray,
-    square: np.ndarray,
-    greatest: np.ndarray | None,
+    ps: list[np.ndarray],
+    grads: list[np.ndarray],
+    means: list[np.ndarray],
+    squares: list[np.ndarray],
+    greatest: list[np.ndarray] | None,
     *,
     rate: float,
     root: float,
@@ -39,9 +41,55 @@ def adam(
     shrink: float,
     maximize: bool,
 ) -> None:
+    lists = (ps, grads, means, squares)
+    for arrays in steps.adam(
+        lists if greatest is None else (*lists, greatest), rate, root, eps, betas, decay, shrink, maximize
+    ):  # fmt: skip
+        adam_of(
+            *arrays, rate=rate, root=root, eps=eps, betas=betas, decay=decay, shrink=shrink, maximize=maximize
+        )  # fmt: skip
+
+
+def sgd(
+    ps: list[np.ndarray],
+    grads: list[np.ndarray],
+    buffers: list[np.ndarray] | None,
+    *,
+    rate: float,
+    momentum: float,
+    fresh: float,
+    decay: float,
+    nesterov: bool,
+    maximize: bool,
+) -> None:
+    lists = (ps, grads) if buffers is None else (ps, grads, buffers)
+    for arrays in steps.sgd(lists, rate, momentum, fresh, decay, nesterov, maximize):
+        sgd_of(
+            *arrays, rate=rate, momentum=momentum, fresh=fresh, decay=decay, nesterov=nesterov, maximize=maximize
+        )  # fmt: skip
+
+
+# The same in NumPy, for one parameter of whatever dtype and layout.
+
+
+@np.errstate(all="ignore")
+def adam_of(
+    p: np.ndarray,
+    grad: np.ndarray,
+    mean: np.ndarray,
+    square: np.ndarray,
+    *greatest: np.ndarray,
+    rate: float,
+    root: float,
+    eps: float,
+    betas: tuple[float, float],
+    decay: float,
+    shrink: float,
+    maximize: bool,
+) -> None:
     beta1, beta2 = betas
-    arrays = (p, mean, square) if greatest is None else (p, mean, square, greatest)
-    for g, p, mean, square, *greatest_so_far in pieces(grad, *arrays):
+    written = (p, mean, square, *greatest)
+    for g, p, mean, square, *greatest_so_far in pieces(grad, *written):
         if maximize:
             g = -g
         if shrink != 1.0:
@@ -65,11 +113,11 @@ def adam(
         p -= work
 
 
-def sgd(
+@np.errstate(all="ignore")
+def sgd_of(
     p: np.ndarray,
     grad: np.ndarray,
-    buffer: np.ndarray | None,
-    *,
+    *buffer: np.ndarray,
     rate: float,
     momentum: float,
     fresh: float,
@@ -77,16 +125,16 @@ def sgd(
     nesterov: bool,
     maximize: bool,
 ) -> None:
-    arrays = (p,) if buffer is None else (p, buffer)
-    for g, p, *buffers in pieces(grad, *arrays):
+    written = (p, *buffer)
+    for g, p, *buffers in pieces(grad, *written):
         if maximize:
             g = -g
         if decay:
             g = g + decay * p
-        for buffer in buffers:
-            buffer *= momentum
-            buffer += g if fresh == 1.0 else fresh * g
-            g = g + momentum * buffer if nesterov else buffer
+        for remembered in buffers:
+            remembered *= momentum
+            remembered += g if fresh == 1.0 else fresh * g
+            g = g + momentum * remembered if nesterov else remembered
         p -= rate * g
 
 

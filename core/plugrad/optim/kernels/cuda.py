@@ -38,11 +38,11 @@ def zeros_like(array: Any) -> Any:
 
 
 def adam(
-    p: Any,
-    grad: Any,
-    mean: Any,
-    square: Any,
-    greatest: Any,
+    ps: list[Any],
+    grads: list[Any],
+    means: list[Any],
+    squares: list[Any],
+    greatest: list[Any] | None,
     *,
     rate: float,
     root: float,
@@ -53,21 +53,22 @@ def adam(
     maximize: bool,
 ) -> None:
     kernel = adam_kernel(maximize, bool(decay), shrink != 1.0, greatest is not None)
-    written = (p, mean, square) if greatest is None else (p, mean, square, greatest)
     first, second = betas
-    kernel(
-        grad,
-        *written,
-        out=written,
-        rate=rate,
-        root=root,
-        eps=float(eps),
-        gain1=1.0 - first,
-        beta2=float(second),
-        gain2=1.0 - second,
-        decay=float(decay),
-        shrink=float(shrink),
-    )
+    lists = (ps, means, squares) if greatest is None else (ps, means, squares, greatest)
+    for grad, *written in zip(grads, *lists):
+        kernel(
+            grad,
+            *written,
+            out=tuple(written),
+            rate=rate,
+            root=root,
+            eps=float(eps),
+            gain1=1.0 - first,
+            beta2=float(second),
+            gain2=1.0 - second,
+            decay=float(decay),
+            shrink=float(shrink),
+        )
 
 
 @cache
@@ -92,9 +93,9 @@ def adam_kernel(maximize: bool, decays: bool, shrinks: bool, amsgrad: bool) -> E
 
 
 def sgd(
-    p: Any,
-    grad: Any,
-    buffer: Any,
+    ps: list[Any],
+    grads: list[Any],
+    buffers: list[Any] | None,
     *,
     rate: float,
     momentum: float,
@@ -103,17 +104,17 @@ def sgd(
     nesterov: bool,
     maximize: bool,
 ) -> None:
-    kernel = sgd_kernel(maximize, bool(decay), buffer is not None, nesterov)
-    written = (p,) if buffer is None else (p, buffer)
-    kernel(
-        grad,
-        *written,
-        out=written,
-        rate=rate,
-        momentum=float(momentum),
-        fresh=float(fresh),
-        decay=float(decay),
-    )
+    kernel = sgd_kernel(maximize, bool(decay), buffers is not None, nesterov)
+    for grad, *written in zip(grads, *((ps,) if buffers is None else (ps, buffers))):
+        kernel(
+            grad,
+            *written,
+            out=tuple(written),
+            rate=rate,
+            momentum=float(momentum),
+            fresh=float(fresh),
+            decay=float(decay),
+        )
 
 
 @cache
