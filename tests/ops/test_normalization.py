@@ -216,3 +216,72 @@ def test_inf_and_nan_stay_in_their_row():
 def test_errors(call, error, words):
     with pytest.raises(error, match=words):
         call(lambda shape: Tensor(np.ones(shape)))
+
+
+# ---- layouts and threads ---------------------------------------------------------------------------------------------
+
+LAYERS = {
+    "layer": lambda x, w, b: F.layer_norm(
+        x, x.shape[-1:], *(ops.sum(t) * plugrad.ones_like(x[0, 0]) for t in (w, b))
+    ),
+    "group": lambda x, w, b: F.group_norm(x, 2, w, b),
+    "batch": lambda x, w, b: F.batch_norm(x, None, None, w, b, True),
+    "given": lambda x, w, b: F.batch_norm(x, w.detach(), w.detach() * w.detach(), w, b, False),
+}
+
+
+def everything(name, x, weight, bias):
+    """The result and all gradients."""
+    leaves = [plugrad.from_numpy(a).requires_grad_() for a in (x, weight, bias)]
+    out = LAYERS[name](*leaves)
+    seed = Tensor(np.random.default_rng(1).standard_normal(x.shape).astype(x.dtype))
+    return [out.detach().numpy(), *(g.numpy() for g in plugrad.autograd.grad(out, leaves, seed))]
+
+
+@pytest.mark.parametrize("dtype, close", [("f4", 2e-4), ("f8", 1e-10)])
+@pytest.mark.parametrize("name", LAYERS)
+@pytest.mark.parametrize("shape", [(5, 4, 7), (3, 40, 1), (2, 6, 100), (70, 8, 3), (1, 4, 5)])
+def test_any_layout_gives_the_same(name, shape, dtype, close):
+    if name == "layer" and shape[-1] == 1:
+        shape = (*shape[:-1], 9)  # a row of one number is all rounding
+    rng = np.random.default_rng(9)
+    x = rng.standard_normal(shape).astype(dtype)
+    weight, bias = (rng.random((2, shape[1])) + 0.5).astype(dtype)
+    expected = everything(name, *(a.astype("f8") for a in (x, weight, bias)))
+    orders = [(0, 1, 2), (0, 2, 1), (1, 0, 2), (2, 1, 0)]
+    arrays = [np.ascontiguousarray(x.transpose(o)).transpose(np.argsort(o)) for o in orders]
+    for array in (*arrays, x[::-1].copy()[::-1], np.repeat(x, 2, axis=2)[..., ::2]):
+        for found, wanted in zip(everything(name, array, weight, bias), expected):
+            assert found.dtype == x.dtype
+            np.testing.assert_allclose(
+                found, wanted, rtol=0, atol=close * (1 + np.abs(wanted).max())
+            )
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+@pytest.mark.parametrize("name", LAYERS)
+@pytest.mark.parametrize("shape", [(300, 16, 40), (40, 16, 300), (4000, 40, 1), (2, 8, 9000)])
+def test_threads_do_not_change_a_bit(name, shape, dtype):
+    rng = np.random.default_rng(10)
+    x = rng.standard_normal(shape).astype(dtype)
+    weight, bias = (rng.random((2, shape[1])) + 0.5).astype(dtype)
+    before, found = plugrad.get_num_threads(), []
+    try:
+        for n in (1, 2, 3, 2):
+            plugrad.set_num_threads(n)
+            found.append(everything(name, x, weight, bias))
+    finally:
+        plugrad.set_num_threads(before)
+    for others in found[1:]:
+        assert all(np.array_equal(a, b) for a, b in zip(others, found[0]))
+
+
+def test_given_statistics_with_infinities():
+    x = np.array([[1.0, np.inf], [2.0, -np.inf]])
+    leaf = Tensor(x, requires_grad=True)
+    out = F.batch_norm(
+        leaf, plugrad.zeros(2, dtype=x.dtype), plugrad.ones(2, dtype=x.dtype), eps=0.0
+    )
+    assert out.tolist() == x.tolist()
+    (grad,) = plugrad.autograd.grad(out, [leaf], Tensor(np.full((2, 2), 3.0)))
+    assert grad.tolist() == [[3.0, 3.0], [3.0, 3.0]]

@@ -111,3 +111,35 @@ def test_a_recurrence_along_any_dimension(dtype, dim):
         wanted.append(state)
     eps = np.finfo(dtype).eps
     np.testing.assert_allclose(np.moveaxis(out, dim, 0), wanted, rtol=4 * eps, atol=4 * eps)
+
+
+# ---- running sums and products ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex64, np.complex128])
+@pytest.mark.parametrize("shape", [(5,), (1, 4), (3, 1), (20, 30), (9, 1500), (1500, 9), (3, 4, 5)])
+def test_running_sums_in_any_layout(shape, dtype):
+    rng = np.random.default_rng(7)
+    x = rng.standard_normal(shape).astype(dtype)
+    if x.dtype.kind == "c":
+        x += 1j * rng.standard_normal(shape).astype(dtype)
+    close = 1e-12 if dtype in (np.float64, np.complex128) else 1e-5
+    for array in (x, np.asfortranarray(x), x[::-1], np.swapaxes(x, 0, -1)):
+        for dim in range(array.ndim):
+            leaf = plugrad.from_numpy(array).requires_grad_()
+            out = ops.cumsum(leaf, dim=dim)
+            wide = np.cumsum(array.astype(np.complex128), axis=dim)
+            np.testing.assert_allclose(out.detach().numpy(), wide, rtol=close, atol=close * 30)
+            seed = rng.standard_normal(out.shape).astype(dtype)
+            (grad,) = plugrad.autograd.grad(out, [leaf], Tensor(seed))
+            back = np.flip(np.cumsum(np.flip(seed.astype(np.complex128), dim), axis=dim), dim)
+            np.testing.assert_allclose(grad.numpy(), back, rtol=close, atol=close * 30)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_running_products_in_any_layout(dtype):
+    x = (1 + 0.01 * np.random.default_rng(8).standard_normal((40, 30))).astype(dtype)
+    for array in (x, np.asfortranarray(x), x[::-1]):
+        for dim in (0, 1):
+            out = ops.cumprod(plugrad.from_numpy(array), dim=dim).numpy()
+            np.testing.assert_allclose(out, np.cumprod(array.astype("f8"), axis=dim), rtol=1e-6)

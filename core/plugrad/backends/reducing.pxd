@@ -6,26 +6,43 @@ cdef enum:
     MOST_DIMS = 66  # NumPy's, and the two parts of complex numbers
     TILE = 1024     # results that are worked on together; a page of float32
 
-# The loops of a reduction of numbers of one type. A result has `fields` doubles of state, each in a plane of its own,
-# `apart` doubles from the one before. `given` has a number for each result, or is NULL.
-cdef struct Loops:
-    int fields
-    double start    # what states begin with
-    # n neighbours into one state
-    void (*along)(const void *x, Py_ssize_t n, const double *given, double *state, Py_ssize_t apart) noexcept nogil
-    # rows of n neighbours into n states
-    void (*across)(
-        const void *x, Py_ssize_t rows, Py_ssize_t step, Py_ssize_t n, const double *given, double *states,
-        Py_ssize_t apart
-    ) noexcept nogil
-    # states of a later part onto those of an earlier one
-    void (*join)(double *states, const double *later, Py_ssize_t n, Py_ssize_t apart) noexcept nogil
+cdef extern from *:
+    """
+    typedef struct {
+        int fields;
+        double start;
+        void (*along)(const void *, Py_ssize_t, Py_ssize_t, Py_ssize_t, const double *, double *, Py_ssize_t);
+        void (*across)(const void *, Py_ssize_t, Py_ssize_t, Py_ssize_t, const double *, double *, Py_ssize_t);
+        void (*join)(double *, const double *, Py_ssize_t, Py_ssize_t);
+    } pg_reduction;
+    typedef struct {
+        void (*along)(const void *, void *, Py_ssize_t, double, double);
+        void (*across)(const void *, void *, Py_ssize_t, const void *, const void *);
+    } pg_slopes;
+    """
+    # The loops of a reduction of numbers of one type. A result has `fields` doubles of state, each in a plane of its
+    # own, `apart` doubles from the one before. `given` has a number for each result, or is NULL.
+    ctypedef struct Loops "pg_reduction":
+        int fields
+        double start    # what states begin with
+        # n neighbours into one state, for each of `lines` runs of them
+        void (*along)(
+            const void *x, Py_ssize_t n, Py_ssize_t lines, Py_ssize_t step, const double *given, double *states,
+            Py_ssize_t apart
+        ) noexcept nogil
+        # rows of n neighbours into n states
+        void (*across)(
+            const void *x, Py_ssize_t rows, Py_ssize_t step, Py_ssize_t n, const double *given, double *states,
+            Py_ssize_t apart
+        ) noexcept nogil
+        # states of a later part onto those of an earlier one
+        void (*join)(double *states, const double *later, Py_ssize_t n, Py_ssize_t apart) noexcept nogil
 
-# The loops of a function of an element and two numbers, a and b, of its result.
-cdef struct Slopes:
-    # neighbours of one result, and of n results
-    void (*along)(const void *x, void *out, Py_ssize_t n, double a, double b) noexcept nogil
-    void (*across)(const void *x, void *out, Py_ssize_t n, const void *a, const void *b) noexcept nogil
+    # The loops of a function of an element and two numbers, a and b, of its result.
+    ctypedef struct Slopes "pg_slopes":
+        # neighbours of one result, and of n results
+        void (*along)(const void *x, void *out, Py_ssize_t n, double a, double b) noexcept nogil
+        void (*across)(const void *x, void *out, Py_ssize_t n, const void *a, const void *b) noexcept nogil
 
 # What is made of the states of `n` results, the first of which has number `first`, the next first + step, ...
 ctypedef void (*Finish)(

@@ -5,7 +5,7 @@
     is reduced, a run of neighbours at a time goes into one result (`along`); where it stays, rows of neighbours go into
     as many results at once (`across`). Nothing is copied but neighbours with gaps between them, a thousand at a time.
 (b) States of results are doubles. What is added to them, and how exactly, is the loops' business.
-(c) A task is up to TILE results. Where there are few tasks and many elements, the longest reduced dimension is cut, into
+(c) A task is up to TILE results. Where there are few tasks and many elements, the longest reduced dimension is cut into
     at most PARTS parts, whose states are joined pairwise. How depends on shape and strides alone: results are the same
     bits with any number of threads.
 (d) Gradients of reductions are functions of an element and one or two numbers of its result, mostly found by another
@@ -22,7 +22,7 @@ from plugrad.backends.recycling cimport fresh
 cnp.import_array()
 
 cdef enum:
-    MOST_FIELDS = 3
+    MOST_FIELDS = 4
     WORK = 32_768       # elements that are worth a thread's attention
     FEW_TASKS = 16
     PARTS = 64
@@ -183,15 +183,15 @@ cdef void take_rows(
             gathered(x + i * step, apart, width, walk.size, near)
             job.loops.across(near, 1, 0, width, given, states, job.tile)
         return
+    if step == walk.size:
+        job.loops.along(x, rows, width, apart, given, states, job.tile)
+        return
     for j in range(width):
-        if step == walk.size:
-            job.loops.along(x + j * apart, rows, given + j if with_given else NULL, states + j, job.tile)
-            continue
         i = 0
         while i < rows:
             many = min(<Py_ssize_t>TILE, rows - i)
             gathered(x + j * apart + i * step, step, many, walk.size, near)
-            job.loops.along(near, many, given + j if with_given else NULL, states + j, job.tile)
+            job.loops.along(near, many, 1, 0, given + j if with_given else NULL, states + j, job.tile)
             i += many
 
 

@@ -7,6 +7,7 @@
 """
 
 cimport plugrad.backends.simd  # its macros  # no-cython-lint
+from plugrad.backends cimport reducing  # its structs  # no-cython-lint
 
 
 cdef extern from *:
@@ -19,9 +20,7 @@ cdef extern from *:
     #endif
     #define PG_PAIRS(T)                                                                                           \\
     PG_INLINE_LOOP T pg_plus_##T(T a, T b) { return a + b; }                                                      \\
-    PG_INLINE_LOOP T pg_times_##T(T a, T b) { return a * b; }                                                     \\
-    PG_INLINE_LOOP T pg_most_##T(T a, T b) { return a >= b || a != a ? a : b; }                                   \\
-    PG_INLINE_LOOP T pg_least_##T(T a, T b) { return a <= b || a != a ? a : b; }
+    PG_INLINE_LOOP T pg_times_##T(T a, T b) { return a * b; }
     PG_PAIRS(float)
     PG_PAIRS(double)
 
@@ -36,108 +35,103 @@ cdef extern from *:
     #define PG_COMMIT(OP) PG_INLINE_LOOP void pg_commit_##OP(double *s, Py_ssize_t apart, double v) {             \\
         (void)apart; s[0] = pg_##OP##_double(s[0], v); }
     PG_COMMIT(times)
-    PG_COMMIT(most)
-    PG_COMMIT(least)
 
-    enum { PG_WIDE = 32, PG_NARROW = 16, PG_LONG = 2048 };
+    #if defined(__GNUC__) && !defined(__clang__)
+    #define PG_KEPT_LOOP _Pragma("GCC unroll 1")    /* a short loop that is unrolled is not vectorised any more */
+    #else
+    #define PG_KEPT_LOOP
+    #endif
+    #define PG_LANES(T) (64 / (int)sizeof(T))       /* a line of the cache: memory is read in order */
 
     #define PG_TREE(A, OP, V0, V1, V2, V3, V4, V5, V6, V7)                                                        \\
         pg_##OP##_##A(pg_##OP##_##A(pg_##OP##_##A(V0, V1), pg_##OP##_##A(V2, V3)),                                \\
                       pg_##OP##_##A(pg_##OP##_##A(V4, V5), pg_##OP##_##A(V6, V7)))
-    #define PG_JOIN_LANES(OP, lane, n)                                                                            \\
-        for (int w = n / 2; w; w /= 2) for (int k = 0; k < w; k++) lane[k] = pg_##OP##_double(lane[k], lane[k + w]);
+    /* The lanes of one line, joined. */
+    #define PG_JOINED(T, B, OP, lane)                                                                             \\
+        if (sizeof(T) == 4)                                                                                       \\
+            PG_KEPT_LOOP for (int k = 0; k < 8; k++) lane[k] = pg_##OP##_##B(lane[k], lane[k + 8 % PG_LANES(T)]); \\
+        PG_KEPT_LOOP for (int k = 0; k < 4; k++) lane[k] = pg_##OP##_##B(lane[k], lane[k + 4]);                   \\
+        total = (double)pg_##OP##_##B(pg_##OP##_##B(lane[0], lane[2]), pg_##OP##_##B(lane[1], lane[3]));
+    /* What is left of n elements, a line at a time, into lanes of type B. */
+    #define PG_REST(T, B, OP, START, V)                                                                           \\
+        for (; i + PG_LANES(T) <= n; i += PG_LANES(T))                                                            \\
+            PG_KEPT_LOOP for (int k = 0; k < PG_LANES(T); k++) lane[k] = pg_##OP##_##B(lane[k], (B)V(x[i + k]));  \\
+        if (i < n) {                                                                                              \\
+            const int rest = (int)(n - i);                                                                        \\
+            PG_KEPT_LOOP for (int k = 0; k < PG_LANES(T); k++)                                                    \\
+                lane[k] = pg_##OP##_##B(lane[k], k < rest ? (B)V(x[i + k]) : (B)(START));                         \\
+        }                                                                                                         \\
+        i = n;
 
-    /* COMMIT(total) of each part of V(e) for n elements e = x[0], ...; START is what does nothing to OP. */
+    /* total = what V(e) of n elements e = x[0], ... comes to; START is what does nothing to OP. A long run is taken
+       in parts, of which all but the last are committed. */
     #define PG_ALONG(T, A, OP, START, V, COMMIT)                                                                  \\
-        while (n > 0) {                                                                                           \\
+        double total = START;                                                                                     \\
+        if (n < 4) {                                                                                              \\
+            for (Py_ssize_t i = 0; i < n; i++) total = pg_##OP##_double(total, (double)V(x[i]));                  \\
+        } else if (n < 8 * PG_LANES(T)) {                                                                         \\
             Py_ssize_t i = 0;                                                                                     \\
-            if (n >= 8 * PG_WIDE) {                                                                               \\
-                const Py_ssize_t many = n < PG_LONG ? n : PG_LONG;                                                \\
-                double lane[PG_WIDE];                                                                             \\
-                for (int k = 0; k < PG_WIDE; k++) lane[k] = START;                                                \\
-                for (; i + 8 * PG_WIDE <= many; i += 8 * PG_WIDE)                                                 \\
-                    for (int k = 0; k < PG_WIDE; k++) {                                                           \\
+            A lane[PG_LANES(T)];                                                                                  \\
+            PG_KEPT_LOOP for (int k = 0; k < PG_LANES(T); k++) lane[k] = START;                                   \\
+            PG_REST(T, A, OP, START, V)                                                                           \\
+            PG_JOINED(T, A, OP, lane)                                                                             \\
+        } else {                                                                                                  \\
+            enum { LONG = 65536 / sizeof(T) / sizeof(T) };                                                        \\
+            for (Py_ssize_t i = 0; i < n;) {                                                                      \\
+                const Py_ssize_t end = i + LONG < n ? i + LONG : n;                                               \\
+                double lane[PG_LANES(T)];                                                                         \\
+                PG_KEPT_LOOP for (int k = 0; k < PG_LANES(T); k++) lane[k] = START;                               \\
+                for (; i + 8 * PG_LANES(T) <= end; i += 8 * PG_LANES(T))                                          \\
+                    PG_KEPT_LOOP for (int k = 0; k < PG_LANES(T); k++) {                                          \\
                         const T *e = x + i + k;                                                                   \\
                         lane[k] = pg_##OP##_double(lane[k], (double)PG_TREE(A, OP,                                \\
-                            V(e[0]), V(e[PG_WIDE]), V(e[2 * PG_WIDE]), V(e[3 * PG_WIDE]), V(e[4 * PG_WIDE]),      \\
-                            V(e[5 * PG_WIDE]), V(e[6 * PG_WIDE]), V(e[7 * PG_WIDE])));                            \\
+                            V(e[0]), V(e[PG_LANES(T)]), V(e[2 * PG_LANES(T)]), V(e[3 * PG_LANES(T)]),             \\
+                            V(e[4 * PG_LANES(T)]), V(e[5 * PG_LANES(T)]), V(e[6 * PG_LANES(T)]),                  \\
+                            V(e[7 * PG_LANES(T)])));                                                              \\
                     }                                                                                             \\
-                PG_JOIN_LANES(OP, lane, PG_WIDE)                                                                  \\
-                COMMIT(lane[0]);                                                                                  \\
-            } else {                                                                                              \\
-                double total = START;                                                                             \\
-                if (n >= PG_NARROW) {                                                                             \\
-                    double lane[PG_NARROW];                                                                       \\
-                    for (int k = 0; k < PG_NARROW; k++) lane[k] = (double)V(x[k]);                                \\
-                    for (i = PG_NARROW; i + PG_NARROW <= n; i += PG_NARROW)                                       \\
-                        for (int k = 0; k < PG_NARROW; k++)                                                       \\
-                            lane[k] = pg_##OP##_double(lane[k], (double)V(x[i + k]));                             \\
-                    PG_JOIN_LANES(OP, lane, PG_NARROW)                                                            \\
-                    total = lane[0];                                                                              \\
-                }                                                                                                 \\
-                for (; i < n; i++) total = pg_##OP##_double(total, (double)V(x[i]));                              \\
-                COMMIT(total);                                                                                    \\
+                if (n - i < 8 * PG_LANES(T)) { PG_REST(T, double, OP, START, V) }                                 \\
+                PG_JOINED(T, double, OP, lane)                                                                    \\
+                if (i < n) COMMIT(total);                                                                         \\
             }                                                                                                     \\
-            x += i;                                                                                               \\
-            n -= i;                                                                                               \\
         }
 
-    /* s[j] = OP(s[j], V(e)) for the elements j of `rows` rows of n; BEFORE is done for each j. */
-    #define PG_ACROSS(T, A, OP, V, BEFORE)                                                                        \\
-        for (; rows >= 8; rows -= 8, x += 8 * step) {                                                             \\
-            const T *e0 = (const T *)x, *e1 = (const T *)(x + step), *e2 = (const T *)(x + 2 * step);             \\
-            const T *e3 = (const T *)(x + 3 * step), *e4 = (const T *)(x + 4 * step);                             \\
-            const T *e5 = (const T *)(x + 5 * step), *e6 = (const T *)(x + 6 * step);                             \\
-            const T *e7 = (const T *)(x + 7 * step);                                                              \\
-            for (Py_ssize_t j = 0; j < n; j++) {                                                                  \\
-                BEFORE                                                                                            \\
-                s[j] = pg_##OP##_double(s[j], (double)PG_TREE(A, OP, V(e0[j]), V(e1[j]), V(e2[j]), V(e3[j]),      \\
-                                                              V(e4[j]), V(e5[j]), V(e6[j]), V(e7[j])));           \\
-            }                                                                                                     \\
-        }                                                                                                         \\
-        for (; rows >= 2; rows -= 2, x += 2 * step) {                                                             \\
-            const T *e0 = (const T *)x, *e1 = (const T *)(x + step);                                              \\
-            for (Py_ssize_t j = 0; j < n; j++) {                                                                  \\
-                BEFORE                                                                                            \\
-                s[j] = pg_##OP##_double(s[j], (double)pg_##OP##_##A(V(e0[j]), V(e1[j])));                         \\
-            }                                                                                                     \\
-        }                                                                                                         \\
-        if (rows) {                                                                                               \\
-            const T *e0 = (const T *)x;                                                                           \\
-            for (Py_ssize_t j = 0; j < n; j++) { BEFORE s[j] = pg_##OP##_double(s[j], (double)V(e0[j])); }        \\
-        }
+    #define PG_AT(T, i) (((const T *)(x + (i) * step))[j])
+    #define PG_EIGHT(T, A, OP, V, i)                                                                              \\
+        (double)PG_TREE(A, OP, V(PG_AT(T, i)), V(PG_AT(T, i + 1)), V(PG_AT(T, i + 2)), V(PG_AT(T, i + 3)),        \\
+                        V(PG_AT(T, i + 4)), V(PG_AT(T, i + 5)), V(PG_AT(T, i + 6)), V(PG_AT(T, i + 7)))
+    /* s[j] = OP(s[j], V(e)) for the elements j of `rows` rows of n at x, which moves on; BEFORE is done for each j. */
+    #define PG_ACROSS(s, T, A, OP, V, BEFORE)                                                                     \\
+        for (; rows >= 8; rows -= 8, x += 8 * step)                                                               \\
+            for (Py_ssize_t j = 0; j < n; j++) { BEFORE s[j] = pg_##OP##_double(s[j], PG_EIGHT(T, A, OP, V, 0)); } \\
+        for (; rows > 0; rows--, x += step)                                                                       \\
+            for (Py_ssize_t j = 0; j < n; j++) { BEFORE s[j] = pg_##OP##_double(s[j], (double)V(PG_AT(T, 0))); }
 
     #define PG_COMMIT_plus(v) pg_commit_plus(s, apart, v)
     #define PG_COMMIT_times(v) pg_commit_times(s, apart, v)
-    #define PG_COMMIT_most(v) pg_commit_most(s, apart, v)
-    #define PG_COMMIT_least(v) pg_commit_least(s, apart, v)
 
-    typedef struct {
-        int fields;
-        double start;
-        void (*along)(const void *, Py_ssize_t, const double *, double *, Py_ssize_t);
-        void (*across)(const void *, Py_ssize_t, Py_ssize_t, Py_ssize_t, const double *, double *, Py_ssize_t);
-        void (*join)(double *, const double *, Py_ssize_t, Py_ssize_t);
-    } pg_reduction;
-    typedef struct {
-        void (*along)(const void *, void *, Py_ssize_t, double, double);
-        void (*across)(const void *, void *, Py_ssize_t, const void *, const void *);
-    } pg_slopes;
-
-    /* A reduction by OP of the values V(e) of type A; GIVEN: what V uses of `given`, where `given[j]` is of result j. */
+    /* A reduction by OP of the values V(e) of type A; GIVEN: what V uses of `given`, whose number j is of result j. */
     #define PG_REDUCTION_OF(name, T, A, OP, START, V, GIVEN)                                                      \\
-    PG_VECTOR static void name##_along_##T(const void *vx, Py_ssize_t n, const double *given, double *s,          \\
-                                           Py_ssize_t apart) {                                                    \\
-        const T *x = vx; const int j = 0; (void)given; (void)j;                                                   \\
-        GIVEN(T)                                                                                                  \\
-        PG_ALONG(T, A, OP, START, V, PG_COMMIT_##OP)                                                              \\
+    PG_VECTOR static void name##_along_##T(const void *vx, Py_ssize_t n, Py_ssize_t lines, Py_ssize_t step,       \\
+                                           const double *given, double *s, Py_ssize_t apart) {                    \\
+        (void)given;                                                                                              \\
+        for (Py_ssize_t j = 0; j < lines; j++, s++) {                                                             \\
+            const T *x = (const T *)((const char *)vx + j * step);                                                \\
+            GIVEN(T)                                                                                              \\
+            PG_ALONG(T, A, OP, START, V, PG_COMMIT_##OP)                                                          \\
+            PG_COMMIT_##OP(total);                                                                                \\
+        }                                                                                                         \\
     }                                                                                                             \\
     PG_VECTOR static void name##_across_##T(const void *vx, Py_ssize_t rows, Py_ssize_t step, Py_ssize_t n,       \\
                                             const double *given, double *restrict s, Py_ssize_t apart) {          \\
         const char *x = vx; (void)given; (void)apart;                                                             \\
-        PG_ACROSS(T, A, OP, V, GIVEN(T))                                                                          \\
+        PG_ACROSS(s, T, A, OP, V, GIVEN(T))                                                                          \\
     }
     #define PG_NOTHING(T)
+    #define PG_JOIN(OP) static void pg_join_##OP(double *s, const double *later, Py_ssize_t n, Py_ssize_t apart) { \\
+        for (Py_ssize_t j = 0; j < n; j++, s++) PG_COMMIT_##OP(later[j]); }
+    /* Of sums, and of what rounding took from them. */
+    #define PG_JOIN_SUMS static void pg_join_plus(double *s, const double *later, Py_ssize_t n, Py_ssize_t apart) { \\
+        for (Py_ssize_t j = 0; j < n; j++, s++) { PG_COMMIT_plus(later[j]); s[apart] += later[j + apart]; } }
 
     /* Slopes f(x, a, b) of elements x; `real` is their type. */
     #define PG_SLOPES_OF(name, T, expr)                                                                           \\

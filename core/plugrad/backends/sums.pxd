@@ -2,7 +2,13 @@
 
 cimport numpy as cnp
 
+from plugrad.backends.reducing cimport Loops
+
 # Whether `sums` takes an array.
 cdef bint summable(cnp.ndarray x) noexcept
 
 cdef cnp.ndarray sums(cnp.ndarray x, const bint *summed, bint keep, bint mean)
+
+# The loops of sums of float32 or float64 numbers, and what a state of theirs comes to.
+cdef const Loops *sum_loops(bint wide) noexcept nogil
+cdef double sum_of(const double *state, Py_ssize_t apart) noexcept nogil

@@ -24,12 +24,7 @@ cdef extern from *:
     PG_REDUCTION_OF(pg_sum, float, float, plus, 0, PG_ITSELF, PG_NOTHING)
     PG_REDUCTION_OF(pg_sum, double, double, plus, 0, PG_ITSELF, PG_NOTHING)
 
-    static void pg_join_plus(double *s, const double *later, Py_ssize_t n, Py_ssize_t apart) {
-        for (Py_ssize_t j = 0; j < n; j++) {
-            pg_commit_plus(s + j, apart, later[j]);
-            s[j + apart] += later[j + apart];
-        }
-    }
+    PG_JOIN_SUMS
     static const pg_reduction pg_sums[2] = {{2, 0, pg_sum_along_float, pg_sum_across_float, pg_join_plus},
                                             {2, 0, pg_sum_along_double, pg_sum_across_double, pg_join_plus}};
     """
@@ -79,6 +74,14 @@ cdef cnp.ndarray sums(cnp.ndarray x, const bint *summed, bint keep, bint mean):
     if not done:
         raise MemoryError
     return out
+
+
+cdef const Loops *sum_loops(bint wide) noexcept nogil:
+    return &pg_sums[wide]
+
+
+cdef double sum_of(const double *state, Py_ssize_t apart) noexcept nogil:
+    return pg_plus_of(state, apart)
 
 
 cdef bint summable(cnp.ndarray x) noexcept:

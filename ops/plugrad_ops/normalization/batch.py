@@ -139,10 +139,36 @@ def _(make):
     yield make.error(RuntimeError, "dimension of channels", make.normal(3))
 
 
+def _with(input, mean, var, weight, bias, eps):
+    """`normalize_with` of arrays."""
+    one = input.dtype.type(1)
+    return (input - mean) * (one / np.sqrt(var + input.dtype.type(eps)) * weight) + bias
+
+
+def _with_slopes(grad, input, mean, var, weight, eps, needs):
+    """The gradients of `normalize_with`, which whoever asked sums to the operands' shapes."""
+    if not (needs.mean or needs.var):
+        found = cpu.normalize_with_gradients(grad, input, mean, var, weight, eps, needs)
+        if found is not None:
+            return found
+    dtype = input.dtype.type
+    apart, rstd = input - mean, dtype(1) / np.sqrt(var + dtype(eps))
+    slope = grad * (rstd * weight)
+    return (
+        slope if needs.input else None,
+        -slope if needs.mean else None,
+        slope * apart * (rstd * rstd * dtype(-0.5)) if needs.var else None,
+        grad * (apart * rstd) if needs.weight else None,
+        grad if needs.bias else None,
+    )
+
+
 normalize_with = elementwise(
     "standard::normalize_with",
     "(input - mean) * (rsqrt(var + eps) * weight) + bias",
     constants={"eps": 1e-5},
+    cpu=cpu.NormalizeWith(_with),
+    cpu_backward=_with_slopes,
     doc="`input` less `mean`, divided by the root of `var` and `eps`, times `weight`, plus `bias`; all broadcast.",
     samples=lambda make: (
         make.call(

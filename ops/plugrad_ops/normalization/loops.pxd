@@ -1,16 +1,22 @@
 """Loops over rows and channels in C, for float32 and float64, and what both kinds of normalisation share.
 
-(a) Loops take C-contiguous arrays; other layouts are copied, float16 goes to NumPy.
-(b) Statistics are sums of differences from the first element and of their squares: a large mean costs no digits. Where
-    the mean turns out to lie more than two deviations from that element, a second pass starts from the mean.
+(a) Loops run through memory. Rows are taken from arrays in C order, others are copied to that; channels are found in
+    any array without gaps, as it lies. float16 goes to NumPy.
+(b) Statistics are sums of differences from the first element, or the mean of the first few, and of their squares: a
+    large mean costs no digits. Where the mean turns out to lie more than two deviations from that, a second pass starts
+    from it.
 (c) In float32 a mean is subtracted in two parts, so that its rounding does not reach the difference.
 (d) A thousand elements are added up in their own type, as many partial sums that are joined pairwise, and these sums in
-    double. The order is the loop's: it vectorises, and gives the same bits on every machine.
+    double. Of channels that lie side by side, eight rows are. The order is the loop's, so that it vectorises, and parts
+    of threads are added in the order of memory: the same bits each time. Where products are contracted, another
+    generation of processors may round otherwise.
 """
 
 cimport numpy as cnp
 
-from plugrad.backends.recycling cimport fresh
+from plugrad.backends.copies cimport copy_over
+from plugrad.backends.recycling cimport fresh, fresh_like
+cimport plugrad.backends.reducing_loops  # its macros  # no-cython-lint
 cimport plugrad_ops.loops  # its macros  # no-cython-lint
 
 
@@ -18,7 +24,7 @@ cdef extern from *:
     """
     #define PG_SPLIT(T) const T high = (T)mean, low = (T)(mean - high)
     #define PG_XHAT(i) ((x[i] - high - low) * r)
-    #define PG_XHATS(i) (((double)x[i] - mean[i]) * rstd[i])    /* neighbours belong to n channels */
+    #define PG_XHATS(i, j) ((x[i] - high[j] - low[j]) * r[j])   /* neighbours belong to n channels */
     #define PG_ALL for (Py_ssize_t i = 0; i < n; i++)
     /* sums += the sums of A and of B, which use the index j. */
     #define PG_SUMS(T, A, B)                                                                                      \\
@@ -27,11 +33,26 @@ cdef extern from *:
             const Py_ssize_t end = n - i > 1024 ? i + 1024 : n;                                                   \\
             T s[W] = {0}, q[W] = {0};                                                                             \\
             for (; i + W <= end; i += W)                                                                          \\
-                for (int k = 0; k < W; k++) { const Py_ssize_t j = i + k; s[k] += A; q[k] += B; }                 \\
+                PG_KEPT_LOOP for (int k = 0; k < W; k++) {                                                        \\
+                    const Py_ssize_t j = i + k; s[k] += A; q[k] += B; }                                           \\
             for (int k = 0; i < end; i++, k++) { const Py_ssize_t j = i; s[k] += A; q[k] += B; }                  \\
             for (int w = W / 2; w; w /= 2)                                                                        \\
-                for (int k = 0; k < w; k++) { s[k] += s[k + w]; q[k] += q[k + w]; }                               \\
+                PG_KEPT_LOOP for (int k = 0; k < w; k++) { s[k] += s[k + w]; q[k] += q[k + w]; }                  \\
             sums[0] += s[0]; sums[1] += q[0]; }
+
+    /* s[j] += A and q[j] += B, which use j and the place i, of rows of n. */
+    #define PG_NEXT(A, B) i += n; some += A; more += B;
+    #define PG_SUMS_ACROSS(T, A, B)                                                                               \\
+        Py_ssize_t row = 0;                                                                                       \\
+        for (; row + 8 <= rows; row += 8)                                                                         \\
+            for (Py_ssize_t j = 0; j < n; j++) {                                                                  \\
+                Py_ssize_t i = row * n + j;                                                                       \\
+                T some = A, more = B;                                                                             \\
+                PG_NEXT(A, B) PG_NEXT(A, B) PG_NEXT(A, B) PG_NEXT(A, B) PG_NEXT(A, B) PG_NEXT(A, B) PG_NEXT(A, B) \\
+                s[j] += some; q[j] += more;                                                                       \\
+            }                                                                                                     \\
+        for (; row < rows; row++)                                                                                 \\
+            for (Py_ssize_t j = 0; j < n; j++) { const Py_ssize_t i = row * n + j; s[j] += A; q[j] += B; }
 
     typedef struct {
         Py_ssize_t size;
@@ -51,13 +72,14 @@ cdef extern from *:
                        double m1, double m2);
         void (*slopes_each)(const void *g, const void *w, const void *x, void *dx, Py_ssize_t n, double mean,
                             double rstd, double m1, double m2);
-        void (*moments_across)(const void *x, Py_ssize_t n, const double *shift, double *s, double *q);
-        void (*apply_across)(const void *x, void *y, Py_ssize_t n, const double *mean, const double *scale,
-                             const double *shift);
-        void (*dots_across)(const void *g, const void *x, Py_ssize_t n, const double *mean, const double *rstd,
-                            double *s, double *q);
-        void (*slopes_across)(const void *g, const void *x, void *dx, Py_ssize_t n, const double *mean,
-                              const double *rstd, const double *scale, const double *m1, const double *m2);
+        void (*split)(const double *x, void *high, void *low, Py_ssize_t n);
+        void (*moments_across)(const void *x, Py_ssize_t rows, Py_ssize_t n, const void *shift, double *s, double *q);
+        void (*dots_across)(const void *g, const void *x, Py_ssize_t rows, Py_ssize_t n, const void *high,
+                            const void *low, const void *r, double *s, double *q);
+        void (*apply_across)(const void *x, void *y, Py_ssize_t n, const void *high, const void *low, const void *r,
+                             const void *shift);
+        void (*slopes_across)(const void *g, const void *x, void *dx, Py_ssize_t n, const void *high, const void *low,
+                              const void *r, const void *w, const void *m1, const void *m2);
     } pg_norm_loops;
 
     #define PG_NORM(T)                                                                                            \\
@@ -96,23 +118,29 @@ cdef extern from *:
                                double mean, double rstd, double m1, double m2) {                                  \\
         const T *g = vg, *w = vw, *x = vx, r = (T)rstd, a = (T)m1, b = (T)m2; T *restrict dx = vdx; PG_SPLIT(T);  \\
         PG_ALL dx[i] = g[i] * w[i] * r - a - PG_XHAT(i) * b; }                                                    \\
-    PG_LOOP pg_moments_across_##T(const void *vx, Py_ssize_t n, const double *shift, double *restrict s,          \\
-                                  double *restrict q) {                                                           \\
-        const T *x = vx; PG_ALL { const double d = (double)x[i] - shift[i]; s[i] += d; q[i] += d * d; } }         \\
-    PG_LOOP pg_apply_across_##T(const void *vx, void *vy, Py_ssize_t n, const double *mean, const double *rstd,   \\
-                                const double *shift) {                                                            \\
-        const T *x = vx; T *restrict y = vy; PG_ALL y[i] = (T)(PG_XHATS(i) + shift[i]); }                         \\
-    PG_LOOP pg_dots_across_##T(const void *vg, const void *vx, Py_ssize_t n, const double *mean,                  \\
-                               const double *rstd, double *restrict s, double *restrict q) {                      \\
-        const T *g = vg, *x = vx; PG_ALL { s[i] += g[i]; q[i] += g[i] * PG_XHATS(i); } }                          \\
-    PG_LOOP pg_slopes_across_##T(const void *vg, const void *vx, void *vdx, Py_ssize_t n, const double *mean,     \\
-                                 const double *rstd, const double *w, const double *m1, const double *m2) {       \\
-        const T *g = vg, *x = vx; T *restrict dx = vdx;                                                           \\
-        PG_ALL dx[i] = (T)(g[i] * w[i] - m1[i] - PG_XHATS(i) * m2[i]); }                                          \\
+    PG_LOOP pg_split_##T(const double *x, void *vhigh, void *vlow, Py_ssize_t n) {                                \\
+        T *restrict high = vhigh; T *restrict low = vlow;                                                         \\
+        PG_ALL { high[i] = (T)x[i]; low[i] = (T)(x[i] - high[i]); } }                                             \\
+    PG_LOOP pg_moments_across_##T(const void *vx, Py_ssize_t rows, Py_ssize_t n, const void *vc,                  \\
+                                  double *restrict s, double *restrict q) {                                       \\
+        const T *x = vx, *c = vc;                                                                                 \\
+        PG_SUMS_ACROSS(T, x[i] - c[j], (x[i] - c[j]) * (x[i] - c[j])) }                                           \\
+    PG_LOOP pg_dots_across_##T(const void *vg, const void *vx, Py_ssize_t rows, Py_ssize_t n, const void *vh,     \\
+                               const void *vl, const void *vr, double *restrict s, double *restrict q) {          \\
+        const T *g = vg, *x = vx, *high = vh, *low = vl, *r = vr;                                                 \\
+        PG_SUMS_ACROSS(T, g[i], g[i] * PG_XHATS(i, j)) }                                                          \\
+    PG_LOOP pg_apply_across_##T(const void *vx, void *vy, Py_ssize_t n, const void *vh, const void *vl,           \\
+                                const void *vr, const void *vb) {                                                 \\
+        const T *x = vx, *high = vh, *low = vl, *r = vr, *b = vb; T *restrict y = vy;                             \\
+        PG_ALL y[i] = PG_XHATS(i, i) + b[i]; }                                                                    \\
+    PG_LOOP pg_slopes_across_##T(const void *vg, const void *vx, void *vdx, Py_ssize_t n, const void *vh,         \\
+                                 const void *vl, const void *vr, const void *vw, const void *va, const void *vb) { \\
+        const T *g = vg, *x = vx, *high = vh, *low = vl, *r = vr, *w = vw, *a = va, *b = vb; T *restrict dx = vdx; \\
+        PG_ALL dx[i] = g[i] * w[i] - a[i] - PG_XHATS(i, i) * b[i]; }                                              \\
     static const pg_norm_loops pg_norm_##T = {                                                                    \\
         sizeof(T), pg_at_##T, pg_rounded_##T, pg_put_##T, pg_moments_##T, pg_apply_##T, pg_apply_each_##T,        \\
         pg_dots_##T, pg_dots_each_##T, pg_weights_##T, pg_flush_##T, pg_slopes_##T, pg_slopes_each_##T,           \\
-        pg_moments_across_##T, pg_apply_across_##T, pg_dots_across_##T, pg_slopes_across_##T };
+        pg_split_##T, pg_moments_across_##T, pg_dots_across_##T, pg_apply_across_##T, pg_slopes_across_##T };
     PG_NORM(float)
     PG_NORM(double)
     """
@@ -138,16 +166,20 @@ cdef extern from *:
         void (*slopes_each)(
             const void *, const void *, const void *, void *, Py_ssize_t, double, double, double, double
         ) noexcept nogil
-        void (*moments_across)(const void *, Py_ssize_t, const double *, double *, double *) noexcept nogil
-        void (*apply_across)(
-            const void *, void *, Py_ssize_t, const double *, const double *, const double *
+        void (*split)(const double *, void *, void *, Py_ssize_t) noexcept nogil
+        void (*moments_across)(
+            const void *, Py_ssize_t, Py_ssize_t, const void *, double *, double *
         ) noexcept nogil
         void (*dots_across)(
-            const void *, const void *, Py_ssize_t, const double *, const double *, double *, double *
+            const void *, const void *, Py_ssize_t, Py_ssize_t, const void *, const void *, const void *, double *,
+            double *
+        ) noexcept nogil
+        void (*apply_across)(
+            const void *, void *, Py_ssize_t, const void *, const void *, const void *, const void *
         ) noexcept nogil
         void (*slopes_across)(
-            const void *, const void *, void *, Py_ssize_t, const double *, const double *, const double *,
-            const double *, const double *
+            const void *, const void *, void *, Py_ssize_t, const void *, const void *, const void *, const void *,
+            const void *, const void *
         ) noexcept nogil
     const Loops pg_norm_float, pg_norm_double
 
@@ -158,9 +190,26 @@ cdef inline const Loops *loops_of(cnp.ndarray x):
     return &pg_norm_float if kind == cnp.NPY_FLOAT else &pg_norm_double if kind == cnp.NPY_DOUBLE else NULL
 
 
-cdef inline cnp.ndarray plain(object x):
-    """`x` itself if it is C-contiguous and aligned, else such a copy."""
-    return <cnp.ndarray>cnp.PyArray_FROM_OTF(x, cnp.PyArray_TYPE(<cnp.ndarray>x), cnp.NPY_ARRAY_IN_ARRAY)
+cdef inline cnp.ndarray plain(object array):
+    """The array itself if it is C-contiguous and aligned, else such a copy."""
+    cdef cnp.ndarray x = <cnp.ndarray>array, out
+    if cnp.PyArray_ISCARRAY_RO(x):
+        return x
+    out = like(x)
+    copy_over(out, x)
+    return out
+
+
+cdef inline cnp.ndarray laid_out_as(cnp.ndarray y, cnp.ndarray x):
+    """y, or a copy of it, with its elements where those of x lie; the two have one shape and dtype, x has no gaps."""
+    cdef cnp.ndarray out
+    cdef int d
+    for d in range(cnp.PyArray_NDIM(x)):
+        if cnp.PyArray_DIM(x, d) > 1 and cnp.PyArray_STRIDE(x, d) != cnp.PyArray_STRIDE(y, d):
+            out = fresh_like(x, cnp.PyArray_TYPE(x))
+            copy_over(out, y)
+            return out
+    return y if cnp.PyArray_ISBEHAVED_RO(y) else plain(y)
 
 
 cdef inline cnp.ndarray like(cnp.ndarray x):

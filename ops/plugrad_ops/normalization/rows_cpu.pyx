@@ -1,7 +1,8 @@
 # cython: boundscheck=False, wraparound=False
 """Normalisation of rows in C: statistics and results of a row in one visit; see loops.pxd.
 
-Gradients of weights are summed over a few rows in the type of the elements, and these sums in double.
+Gradients of weights are summed over a few rows in the type of the elements, and these sums in double. Threads share the
+rows, in at most PARTS parts with such sums of their own, which are added in order.
 """
 
 cimport numpy as cnp
@@ -9,6 +10,7 @@ import numpy as np
 from libc.math cimport sqrt
 from libc.stdlib cimport calloc, free
 
+from plugrad.backends.parallel cimport parallel_for
 from plugrad.graph.op cimport Kernel
 from plugrad_ops.normalization.loops cimport Loops, data_of, is_far, like, loops_of, plain
 
@@ -18,6 +20,8 @@ cnp.import_array()
 
 cdef enum:
     FEW_ROWS = 16  # after which partial sums in the type of the elements go to those in double
+    PARTS = 16
+    WORK = 32_768  # elements that are worth a thread's attention
 
 
 cdef struct Rows:
@@ -26,6 +30,14 @@ cdef struct Rows:
     Py_ssize_t rows, n, groups, channels, span
     double eps
     bint centered
+    const char *x
+    const char *g
+    const char *w
+    const char *b
+    char *out
+    Py_ssize_t part         # rows of a part
+    double *sums            # of each part: gradients of weight and bias, ...
+    char *few               # ... and with span 1 both over a few rows
 
 
 cdef void statistics(const Rows *the, const char *x, double *mean, double *rstd) noexcept nogil:
@@ -44,77 +56,98 @@ cdef void statistics(const Rows *the, const char *x, double *mean, double *rstd)
     rstd[0] = 1.0 / sqrt((0.0 if variance < 0 else variance) + the.eps)
 
 
-cdef void normalize(const Rows *the, const char *x, const char *w, const char *b, char *y) noexcept nogil:
+cdef void normalize(void *context, Py_ssize_t begin, Py_ssize_t end) noexcept nogil:
+    cdef const Rows *the = <const Rows *>context
     cdef const Loops *loops = the.loops
-    cdef Py_ssize_t size = loops.size, step = the.n * size, run = the.span * size, row, k, c
-    cdef const char *own_b = b
+    cdef Py_ssize_t size = loops.size, run = the.span * size, row, k, c
+    cdef const char *x = the.x + begin * the.n * size
+    cdef const char *own_b = the.b
+    cdef char *y = the.out + begin * the.n * size
     cdef double mean, rstd
-    for row in range(the.rows):
+    for row in range(begin, end):
         statistics(the, x, &mean, &rstd)
         c = row % the.groups * the.channels
-        if the.span == 1 and w != NULL:
-            if b != NULL:
-                own_b = b + c * size
-            loops.apply_each(x, y, the.n, mean, rstd, w + c * size, own_b)
+        if the.span == 1 and the.w != NULL:
+            if the.b != NULL:
+                own_b = the.b + c * size
+            loops.apply_each(x, y, the.n, mean, rstd, the.w + c * size, own_b)
         else:
             for k in range(the.channels):
                 loops.apply(
-                    x + k * run, y + k * run, the.span, mean, rstd if w == NULL else rstd * loops.at(w, c + k),
-                    0.0 if b == NULL else loops.at(b, c + k)
+                    x + k * run, y + k * run, the.span, mean,
+                    rstd if the.w == NULL else rstd * loops.at(the.w, c + k),
+                    0.0 if the.b == NULL else loops.at(the.b, c + k)
                 )
-        x += step
-        y += step
+        x += the.n * size
+        y += the.n * size
 
 
-cdef void gradients(
-    const Rows *the, const char *g, const char *x, const char *w, char *dx, double *dw, double *db, char *part
+cdef void gradients(void *context, Py_ssize_t begin, Py_ssize_t end) noexcept nogil:
+    """Gradients of the rows of some parts, and those of weights, added up."""
+    cdef const Rows *the = <const Rows *>context
+    cdef Py_ssize_t part, many = 2 * the.groups * the.channels
+    for part in range(begin, end):
+        row_gradients(
+            the, part * the.part, min(the.rows, (part + 1) * the.part),
+            NULL if the.sums == NULL else the.sums + part * many,
+            NULL if the.few == NULL else the.few + part * many * the.loops.size
+        )
+
+
+cdef void row_gradients(
+    const Rows *the, Py_ssize_t begin, Py_ssize_t end, double *dw, char *few
 ) noexcept nogil:
-    """Gradients of the rows, and those of weights, added up; NULL: not wanted. With span 1 `part` is room for both."""
     cdef const Loops *loops = the.loops
-    cdef Py_ssize_t size = loops.size, step = the.n * size, run = the.span * size, row, k, c
+    cdef Py_ssize_t size = loops.size, run = the.span * size, at, row, k, c
     cdef Py_ssize_t many = the.groups * the.channels
     cdef double[2] sums
     cdef double[2] own
     cdef double mean, rstd, m1, m2, factor
-    cdef char *part_b = part + many * size
-    for row in range(the.rows):
+    cdef char *few_b = NULL if few == NULL else few + many * size
+    cdef double *db = NULL if dw == NULL else dw + many
+    cdef const char *x
+    cdef const char *g
+    for row in range(begin, end):
+        at = row * the.n * size
+        x, g = the.x + at, the.g + at
         statistics(the, x, &mean, &rstd)
         c = row % the.groups * the.channels
         sums[0] = sums[1] = 0.0
-        if the.span == 1 and w != NULL:
-            loops.dots_each(g, w + c * size, x, the.n, mean, rstd, sums)
+        if the.span == 1 and the.w != NULL:
+            loops.dots_each(g, the.w + c * size, x, the.n, mean, rstd, sums)
         else:
             for k in range(the.channels):
                 own[0] = own[1] = 0.0
                 loops.dots(g + k * run, x + k * run, the.span, mean, rstd, own)
-                factor = 1.0 if w == NULL else loops.at(w, c + k)
+                factor = 1.0 if the.w == NULL else loops.at(the.w, c + k)
                 sums[0] += factor * own[0]
                 sums[1] += factor * own[1]
-                if dw != NULL and part == NULL:
+                if dw != NULL and few == NULL:
                     db[c + k] += own[0]
                     dw[c + k] += own[1]
-        if part != NULL:
-            loops.weights(g, x, the.n, mean, rstd, part + c * size, part_b + c * size)
-            if row + 1 == the.rows or (row + 1) % (FEW_ROWS * the.groups) == 0:
-                loops.flush(part, dw, many)
-                loops.flush(part_b, db, many)
-        if dx != NULL:
-            m1 = rstd * sums[0] / the.n if the.centered else 0.0
-            m2 = rstd * sums[1] / the.n
-            if the.span == 1 and w != NULL:
-                loops.slopes_each(g, w + c * size, x, dx, the.n, mean, rstd, m1, m2)
-            else:
-                for k in range(the.channels):
-                    factor = rstd if w == NULL else rstd * loops.at(w, c + k)
-                    loops.slopes(g + k * run, x + k * run, dx + k * run, the.span, mean, rstd, factor, m1, m2)
-            dx += step
-        x += step
-        g += step
+        if few != NULL:
+            loops.weights(g, x, the.n, mean, rstd, few + c * size, few_b + c * size)
+            if row + 1 == end or (row + 1) % (FEW_ROWS * the.groups) == 0:
+                loops.flush(few, dw, many)
+                loops.flush(few_b, db, many)
+        if the.out == NULL:
+            continue
+        m1 = rstd * sums[0] / the.n if the.centered else 0.0
+        m2 = rstd * sums[1] / the.n
+        if the.span == 1 and the.w != NULL:
+            loops.slopes_each(g, the.w + c * size, x, the.out + at, the.n, mean, rstd, m1, m2)
+        else:
+            for k in range(the.channels):
+                factor = rstd if the.w == NULL else rstd * loops.at(the.w, c + k)
+                loops.slopes(
+                    g + k * run, x + k * run, the.out + at + k * run, the.span, mean, rstd, factor, m1, m2
+                )
 
 
 cdef Rows rows_of(cnp.ndarray x, object weight, Py_ssize_t length, Py_ssize_t groups):
     """The rows of an array, for a weight or bias, or None."""
     cdef Rows the
+    the.x, the.g, the.w, the.b, the.out, the.sums, the.few = cnp.PyArray_BYTES(x), NULL, NULL, NULL, NULL, NULL, NULL
     the.loops = loops_of(x)
     the.rows, the.n, the.groups = cnp.PyArray_SIZE(x) // length, length, groups
     the.channels = 1 if weight is None else cnp.PyArray_SIZE(<cnp.ndarray>weight) // groups
@@ -147,8 +180,6 @@ cdef class NormalizeRows(Kernel):
         cdef cnp.ndarray x = <cnp.ndarray>args[0], out
         cdef object weight = args[1], bias = args[2]
         cdef Rows the
-        cdef const char *w
-        cdef const char *b
         if loops_of(x) == NULL or cnp.PyArray_SIZE(x) == 0 or not fit(x, weight, bias, args[3], args[4]):
             return self.otherwise.call(args, kwnames)
         x = plain(x)
@@ -157,9 +188,9 @@ cdef class NormalizeRows(Kernel):
         the = rows_of(x, bias if weight is None else weight, args[3], args[4])
         the.eps, the.centered = args[5], args[6]
         out = like(x)
-        w, b = data_of(weight), data_of(bias)
+        the.w, the.b, the.out = data_of(weight), data_of(bias), cnp.PyArray_BYTES(out)
         with nogil:
-            normalize(&the, <const char *>cnp.PyArray_DATA(x), w, b, <char *>cnp.PyArray_DATA(out))
+            parallel_for(the.rows, WORK // the.n + 1, normalize, &the)
         return out
 
 
@@ -168,10 +199,7 @@ def normalize_rows_gradients(grad, input, weight, shape, needs, length, groups, 
     cdef cnp.ndarray x = <cnp.ndarray>input, g, dx = None, dw = None, db = None
     cdef Rows the
     cdef bint wanted = needs.weight or needs.bias
-    cdef Py_ssize_t many
-    cdef double *sums = NULL
-    cdef char *part = NULL
-    cdef const char *w
+    cdef Py_ssize_t many, parts, i
     if loops_of(x) == NULL or cnp.PyArray_SIZE(x) == 0:
         return None
     x, g = plain(x), plain(grad)
@@ -180,26 +208,30 @@ def normalize_rows_gradients(grad, input, weight, shape, needs, length, groups, 
         dw, db = np.empty(shape, x.dtype), np.empty(shape, x.dtype)
     the = rows_of(x, dw, length, groups)
     the.eps, the.centered = eps, centered
-    many = the.channels * the.groups
+    the.g, the.w = cnp.PyArray_BYTES(g), data_of(weight)
     if needs.input:
         dx = like(x)
+        the.out = cnp.PyArray_BYTES(dx)
+    # Every part goes once through sums as long as a few rows.
+    parts = min(<Py_ssize_t>PARTS, min(the.rows // FEW_ROWS if wanted else the.rows, the.rows * the.n // (2 * WORK)))
+    the.part = the.rows if parts < 1 else (the.rows + parts - 1) // parts
+    parts = (the.rows + the.part - 1) // the.part
+    many = 2 * the.channels * the.groups
     if wanted:
-        sums = <double *>calloc(2 * many, sizeof(double))
+        the.sums = <double *>calloc(parts * many, sizeof(double))
         if the.span == 1:
-            part = <char *>calloc(2 * many, the.loops.size)
-        if sums == NULL or (the.span == 1 and part == NULL):
-            free(sums)
-            free(part)
+            the.few = <char *>calloc(parts * many, the.loops.size)
+        if the.sums == NULL or (the.span == 1 and the.few == NULL):
+            free(the.sums)
+            free(the.few)
             raise MemoryError()
-    w = data_of(weight)
     with nogil:
-        gradients(
-            &the, <const char *>cnp.PyArray_DATA(g), <const char *>cnp.PyArray_DATA(x), w,
-            NULL if dx is None else <char *>cnp.PyArray_DATA(dx), sums, sums + many, part
-        )
+        parallel_for(parts, 1 + WORK // (the.part * the.n), gradients, &the)
         if wanted:
-            the.loops.put(sums, cnp.PyArray_DATA(dw), many)
-            the.loops.put(sums + many, cnp.PyArray_DATA(db), many)
-    free(sums)
-    free(part)
+            for i in range(many, parts * many):
+                the.sums[i % many] += the.sums[i]
+            the.loops.put(the.sums, cnp.PyArray_DATA(dw), many // 2)
+            the.loops.put(the.sums + many // 2, cnp.PyArray_DATA(db), many // 2)
+    free(the.sums)
+    free(the.few)
     return dx, dw if needs.weight else None, db if needs.bias else None

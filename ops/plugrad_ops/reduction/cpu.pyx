@@ -5,6 +5,11 @@ cimport cython
 cimport numpy as cnp
 import numpy as np
 
+cimport plugrad.backends.simd  # its macros  # no-cython-lint
+from plugrad.backends.memory cimport is_dense
+from plugrad.backends.parallel cimport parallel_for
+from plugrad.backends.recycling cimport fresh_like
+
 cnp.import_array()
 
 ctypedef fused real:
@@ -71,45 +76,116 @@ cdef void keep_greatest(
                     indices[at] = indices[at - inner]
 
 
+# ---- running sums and products -------------------------------------------------------------------------------
+
+cdef extern from *:
+    """
+    enum { PG_TOGETHER = 8, PG_TILE = 1024 };   /* PG_TILE running numbers stay in the nearest cache */
+    #define PG_RUNNING_OF(name, T, START, OP)                                                                     \\
+    /* along `lines` lines of n, up to PG_TOGETHER: one alone would wait for each sum before the next */          \\
+    PG_VECTOR static void name##_along_##T(const void *vx, void *vo, Py_ssize_t n, Py_ssize_t step, int lines,    \\
+                                           Py_ssize_t apart) {                                                    \\
+        const T *x = vx; T *restrict o = vo; double at[PG_TOGETHER];                                              \\
+        for (int k = 0; k < PG_TOGETHER; k++) at[k] = START;                                                      \\
+        if (lines == PG_TOGETHER)                                                                                 \\
+            for (Py_ssize_t i = 0; i < n; i++)                                                                    \\
+                for (int k = 0; k < PG_TOGETHER; k++) {                                                           \\
+                    at[k] = at[k] OP x[i * step + k * apart]; o[i * step + k * apart] = (T)at[k]; }               \\
+        else                                                                                                      \\
+            for (int k = 0; k < lines; k++)                                                                       \\
+                for (Py_ssize_t i = 0; i < n; i++) {                                                              \\
+                    at[k] = at[k] OP x[i * step + k * apart]; o[i * step + k * apart] = (T)at[k]; }               \\
+    }                                                                                                             \\
+    /* across n rows of up to PG_TILE neighbours */                                                               \\
+    PG_VECTOR static void name##_across_##T(const void *vx, void *vo, Py_ssize_t n, Py_ssize_t step,              \\
+                                            Py_ssize_t many) {                                                    \\
+        const T *x = vx; T *restrict o = vo; double at[PG_TILE];                                                  \\
+        for (Py_ssize_t j = 0; j < many; j++) at[j] = START;                                                      \\
+        for (Py_ssize_t i = 0; i < n; i++, x += step, o += step)                                                  \\
+            for (Py_ssize_t j = 0; j < many; j++) { at[j] = at[j] OP x[j]; o[j] = (T)at[j]; }                     \\
+    }
+    typedef struct {
+        void (*along)(const void *, void *, Py_ssize_t, Py_ssize_t, int, Py_ssize_t);
+        void (*across)(const void *, void *, Py_ssize_t, Py_ssize_t, Py_ssize_t);
+    } pg_running;
+    #define PG_RUNNING(name, START, OP)                                                                           \\
+    PG_RUNNING_OF(name, float, START, OP) PG_RUNNING_OF(name, double, START, OP)                                  \\
+    static const pg_running name[2] = {{name##_along_float, name##_across_float},                                 \\
+                                       {name##_along_double, name##_across_double}};
+    PG_RUNNING(pg_sums_so_far, 0, +)
+    PG_RUNNING(pg_products_so_far, 1, *)
+    """
+    ctypedef struct Loops "pg_running":
+        void (*along)(const void *, void *, Py_ssize_t, Py_ssize_t, int, Py_ssize_t) noexcept nogil
+        void (*across)(const void *, void *, Py_ssize_t, Py_ssize_t, Py_ssize_t) noexcept nogil
+    const Loops[2] pg_sums_so_far, pg_products_so_far
+
 cdef enum:
-    TILE = 1024  # running numbers that stay in the nearest cache
+    TOGETHER = 8
+    TILE = 1024
+    WORK = 16_384   # elements that are worth a thread's attention
 
 
-cdef void run_along(
-    const float *x, float *out, Py_ssize_t outer, Py_ssize_t n, Py_ssize_t inner, bint product
-) noexcept nogil:
-    """Running sums or products along the middle one of three dimensions, carried in double."""
-    cdef double[1024] carried
-    cdef double one
-    cdef Py_ssize_t line, tile, i, _i, j, many, at
-    for line in range(outer):
-        if inner == 1:
-            one = 1.0 if product else 0.0
-            at = line * n
-            if product:
-                for i in range(at, at + n):
-                    one *= x[i]
-                    out[i] = <float>one
-            else:
-                for i in range(at, at + n):
-                    one += x[i]
-                    out[i] = <float>one
-            continue
-        for tile in range((inner + TILE - 1) // TILE):
-            many = min(<Py_ssize_t>TILE, inner - tile * TILE)
-            at = line * n * inner + tile * TILE
-            for j in range(many):
-                carried[j] = 1.0 if product else 0.0
-            for _i in range(n):
-                if product:
-                    for j in range(many):
-                        carried[j] *= x[at + j]
-                        out[at + j] = <float>carried[j]
-                else:
-                    for j in range(many):
-                        carried[j] += x[at + j]
-                        out[at + j] = <float>carried[j]
-                at += inner
+cdef struct Lines:
+    # `outer` times n rows of `inner` neighbours, as they lie in memory.
+    const Loops *loops
+    const char *x
+    char *out
+    Py_ssize_t outer, n, inner, size, tiles
+    bint back
+
+
+cdef void run_chunk(void *context, Py_ssize_t begin, Py_ssize_t end) noexcept nogil:
+    """Tiles of rows or, with rows of one element, bundles of lines."""
+    cdef const Lines *the = <const Lines *>context
+    cdef Py_ssize_t index, at, many, step = -the.inner if the.back else the.inner
+    for index in range(begin, end):
+        if the.inner == 1:
+            at = index * TOGETHER * the.n
+            many = min(<Py_ssize_t>TOGETHER, the.outer - index * TOGETHER)
+        else:
+            at = index // the.tiles * the.n * the.inner + index % the.tiles * TILE
+            many = min(<Py_ssize_t>TILE, the.inner - index % the.tiles * TILE)
+        if the.back:
+            at += (the.n - 1) * the.inner
+        at *= the.size
+        if the.inner == 1:
+            the.loops.along(the.x + at, the.out + at, the.n, step, <int>many, the.n)
+        else:
+            the.loops.across(the.x + at, the.out + at, the.n, step, many)
+
+
+def running(cnp.ndarray input, int axis, bint product, bint back=False):
+    """Running sums or products of a float32 or float64 array with dimensions; complex ones have running sums.
+
+    In float32 they are carried in double. With `back` they begin at the other end.
+    """
+    cdef cnp.ndarray x = input, out
+    cdef int code = cnp.PyArray_TYPE(x)
+    cdef bint complex_ = code == cnp.NPY_CFLOAT or code == cnp.NPY_CDOUBLE
+    cdef Lines the
+    cdef Py_ssize_t tasks
+    if not (is_dense(x) and cnp.PyArray_ISBEHAVED_RO(x)):
+        x = np.array(x, order="C")
+    out = fresh_like(x, code)
+    if cnp.PyArray_SIZE(x) == 0:
+        return out
+    the.size = cnp.PyArray_ITEMSIZE(x) // (2 if complex_ else 1)
+    the.loops = pg_sums_so_far
+    if product:
+        the.loops = pg_products_so_far
+    the.loops += the.size == 8
+    the.x, the.out, the.back = cnp.PyArray_BYTES(x), cnp.PyArray_BYTES(out), back
+    the.n = cnp.PyArray_DIM(x, axis)
+    the.inner = cnp.PyArray_STRIDE(x, axis) // the.size
+    if the.n == 1:
+        the.inner = 2 if complex_ else 1
+    the.outer = cnp.PyArray_SIZE(x) * (2 if complex_ else 1) // (the.n * the.inner)
+    the.tiles = (the.inner + TILE - 1) // TILE
+    tasks = (the.outer + TOGETHER - 1) // TOGETHER if the.inner == 1 else the.outer * the.tiles
+    with nogil:
+        parallel_for(tasks, tasks * WORK // (the.outer * the.n * the.inner) + 1, run_chunk, &the)
+    return out
 
 
 cdef (Py_ssize_t, Py_ssize_t) around(cnp.ndarray x, int axis):
@@ -141,21 +217,6 @@ def running_extreme(cnp.ndarray input, int axis, bint greatest):
             else:
                 keep_greatest[float](<const float *>a, <float *>b, c, outer, n, inner, <float>sign)
     return values, indices
-
-
-def running(cnp.ndarray input, int axis, bint product):
-    """Running sums or products of a float32 array with dimensions; complex64 has running sums."""
-    cdef cnp.ndarray x = np.ascontiguousarray(input)
-    cdef cnp.ndarray out = np.empty_like(x)
-    cdef Py_ssize_t outer, inner, n = cnp.PyArray_DIM(x, axis)
-    cdef void *a = cnp.PyArray_DATA(x)
-    cdef void *b = cnp.PyArray_DATA(out)
-    outer, inner = around(x, axis)
-    if cnp.PyArray_TYPE(x) == cnp.NPY_CFLOAT:
-        inner *= 2
-    with nogil:
-        run_along(<const float *>a, <float *>b, outer, n, inner, product)
-    return out
 
 
 def cumprod_backward(cnp.ndarray grad, cnp.ndarray input, cnp.ndarray out, int axis):

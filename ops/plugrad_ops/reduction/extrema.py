@@ -11,6 +11,7 @@ import numpy as np
 
 from plugrad import composite, operator, ops
 from plugrad.backends.dtypes import kind
+from plugrad_ops.reduction import folds
 from plugrad_ops.reduction.ops import kept, spread_array
 from plugrad_ops.shape.dims import normalize_dim, normalize_dims, reduced_shape
 
@@ -78,14 +79,6 @@ def _extreme_samples(make):
     yield make.error(IndexError, "out of range", make.distinct(2, 3), dim=2)
 
 
-@operator(
-    "standard::amax",
-    dtypes="numeric",
-    infer=_reduced_meta,
-    kinks=_ties(1),
-    method=True,
-    cuda=".cuda:amax",
-)
 def amax(input, *, dim=None, keepdim=False):
     """The greatest element over `dim`; elements that tie share the gradient.
 
@@ -97,23 +90,26 @@ def amax(input, *, dim=None, keepdim=False):
     return _extreme("amax", np.maximum, input, dim, keepdim)
 
 
+amax = operator(
+    "standard::amax",
+    dtypes="numeric",
+    infer=_reduced_meta,
+    kinks=_ties(1),
+    method=True,
+    cpu=folds.Extreme(amax, True),
+    cuda=".cuda:amax",
+)(amax)
+
+
 @amax.backward
 def _(grad, input, out, dim, keepdim):
     return _shared(grad, input, out, dim, keepdim)
 
 
-amax.backward_kernel(_shared_arrays)
+amax.backward_kernel(folds.ExtremeSlopes(_shared_arrays))
 amax.samples(_extreme_samples)
 
 
-@operator(
-    "standard::amin",
-    dtypes="numeric",
-    infer=_reduced_meta,
-    kinks=_ties(-1),
-    method=True,
-    cuda=".cuda:amin",
-)
 def amin(input, *, dim=None, keepdim=False):
     """The smallest element over `dim`; elements that tie share the gradient.
 
@@ -125,12 +121,23 @@ def amin(input, *, dim=None, keepdim=False):
     return _extreme("amin", np.minimum, input, dim, keepdim)
 
 
+amin = operator(
+    "standard::amin",
+    dtypes="numeric",
+    infer=_reduced_meta,
+    kinks=_ties(-1),
+    method=True,
+    cpu=folds.Extreme(amin, False),
+    cuda=".cuda:amin",
+)(amin)
+
+
 @amin.backward
 def _(grad, input, out, dim, keepdim):
     return _shared(grad, input, out, dim, keepdim)
 
 
-amin.backward_kernel(_shared_arrays)
+amin.backward_kernel(folds.ExtremeSlopes(_shared_arrays))
 amin.samples(_extreme_samples)
 
 

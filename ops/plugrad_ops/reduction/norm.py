@@ -7,7 +7,8 @@ import numpy as np
 from plugrad import composite, operator, ops
 from plugrad.backends.dtypes import kind
 from plugrad.backends.sums import add_reduce
-from plugrad_ops.reduction.ops import kept
+from plugrad_ops.reduction import folds
+from plugrad_ops.reduction.ops import kept, spread_array
 from plugrad_ops.shape.dims import normalize_dims, reduced_shape
 
 
@@ -80,7 +81,6 @@ def _norm_in_kinks(input, *, tol, p=2.0, dim=None, keepdim=False, dtype=None):
     return _norm_kinks(input, tol=tol, p=p, dim=dim, keepdim=keepdim)
 
 
-@operator("standard::norm", infer=_norm_meta, kinks=_norm_kinks, method=True, cuda=".cuda:norm")
 def norm(input, *, p=2.0, dim=None, keepdim=False):
     """(Σ |input|**p)**(1/p) over `dim`, ``"fro"`` being 2; the greatest or smallest size for p = ±inf, the nonzero ones' number for 0.
 
@@ -90,6 +90,16 @@ def norm(input, *, p=2.0, dim=None, keepdim=False):
     check_not_empty(p, input.shape, axes)
     out = _norm(np.abs(input), p, axes).astype(input.dtype, copy=False)
     return out if keepdim else out.reshape(reduced_shape(input.shape, axes, False))
+
+
+norm = operator(
+    "standard::norm",
+    infer=_norm_meta,
+    kinks=_norm_kinks,
+    method=True,
+    cpu=folds.Norm(norm),
+    cuda=".cuda:norm",
+)(norm)
 
 
 @norm.backward
@@ -113,6 +123,28 @@ def _(grad, input, out, p, dim, keepdim):
     none = ratio == 0
     power = ops.where(none, 0, ops.sign(ratio) * ops.abs(ops.where(none, 1, ratio)) ** (p - 1))
     return ops.where(zero, 0, grad) * power
+
+
+def _norm_slopes(grad, input, out, p, dim, keepdim):
+    p, shape = order_of("norm", p), input.shape
+    if p == 0:
+        return np.zeros_like(input)
+    grad, out = spread_array(grad, shape, dim, keepdim), spread_array(out, shape, dim, keepdim)
+    if p == 1:
+        return grad * np.sign(input)
+    if p in (math.inf, -math.inf):
+        hit = (np.abs(input) == out).astype(input.dtype)
+        count = add_reduce(hit, normalize_dims("norm", dim, input.ndim), keepdims=True)
+        return grad * (np.sign(input) * hit / np.maximum(count, 1))
+    zero = out == 0
+    ratio = input / np.where(zero, 1, out)
+    if p != 2:
+        none = ratio == 0
+        ratio = np.where(none, 0, np.sign(ratio) * np.abs(np.where(none, 1, ratio)) ** (p - 1))
+    return np.where(zero, 0, grad) * ratio
+
+
+norm.backward_kernel(folds.NormSlopes(_norm_slopes))
 
 
 @norm.samples

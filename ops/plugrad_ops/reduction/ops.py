@@ -12,6 +12,8 @@ import numpy as np
 from plugrad import operator, ops
 from plugrad.backends.dtypes import kind, wide
 from plugrad.backends.sums import add_reduce
+from plugrad_ops.activation import softmax_cpu
+from plugrad_ops.reduction import folds
 from plugrad_ops.shape.cpu import expanded
 from plugrad_ops.shape.dims import normalize_dims, reduced_shape
 
@@ -31,7 +33,8 @@ def spread(tensor, shape, dim, keepdim):
 
 
 def spread_array(array, shape, dim, keepdim):
-    """`spread` of an array."""
+    """`spread` of an array, or of the number that NumPy makes of a 0-d one."""
+    array = np.asarray(array)
     if not keepdim and array.ndim:
         array = array.reshape(reduced_shape(shape, normalize_dims("dim", dim, len(shape)), True))
     return expanded(array, shape)
@@ -77,13 +80,20 @@ def _sum_meta(input, *, dim=None, keepdim=False, dtype=None):
     return reduced_shape(input.shape, axes, keepdim), total_dtype(input.dtype, dtype)
 
 
-@operator("standard::sum", dtypes="number", infer=_sum_meta, method=True, cuda=".cuda:sum")
 def sum(input, *, dim=None, keepdim=False, dtype=None):
     """The sum over `dim`; bools and integers are summed in int64 unless `dtype` says otherwise."""
-    if dim is None and dtype is None and input.dtype.char in "fd":
-        return add_reduce(input, None, None, keepdim)
     dtype = total_dtype(input.dtype, dtype)
     return accumulate(np.add, input, _axes("sum", dim, input), keepdim, dtype)
+
+
+sum = operator(
+    "standard::sum",
+    dtypes="number",
+    infer=_sum_meta,
+    method=True,
+    cpu=folds.Sum(sum),
+    cuda=".cuda:sum",
+)(sum)
 
 
 @sum.backward
@@ -174,7 +184,6 @@ def _mean_meta(input, *, dim=None, keepdim=False, dtype=None):
     return reduced_shape(input.shape, axes, keepdim), mean_dtype(input.dtype, dtype)
 
 
-@operator("standard::mean", dtypes="number", infer=_mean_meta, method=True, cuda=".cuda:mean")
 def mean(input, *, dim=None, keepdim=False, dtype=None):
     """The mean over `dim`; NaN where there is nothing to average.
 
@@ -189,6 +198,16 @@ def mean(input, *, dim=None, keepdim=False, dtype=None):
     out = add_reduce(input, _axes("mean", dim, input), work, keepdim)
     count = input.size if dim is None else reduced_count(input.shape, dim)
     return np.divide(out, work.type(count), dtype=work).astype(dtype, copy=False)
+
+
+mean = operator(
+    "standard::mean",
+    dtypes="number",
+    infer=_mean_meta,
+    method=True,
+    cpu=folds.Mean(mean),
+    cuda=".cuda:mean",
+)(mean)
 
 
 @mean.backward
@@ -222,11 +241,20 @@ def _prod_meta(input, *, dim=None, keepdim=False, dtype=None):
     return reduced_shape(input.shape, axes, keepdim), total_dtype(input.dtype, dtype)
 
 
-@operator("standard::prod", dtypes="number", infer=_prod_meta, method=True, cuda=".cuda:prod")
 def prod(input, *, dim=None, keepdim=False, dtype=None):
     """The product over `dim`; bools and integers are multiplied in int64 unless `dtype` says otherwise."""
     dtype = total_dtype(input.dtype, dtype)
     return accumulate(np.multiply, input, _axes("prod", dim, input), keepdim, dtype)
+
+
+prod = operator(
+    "standard::prod",
+    dtypes="number",
+    infer=_prod_meta,
+    method=True,
+    cpu=folds.Product(prod),
+    cuda=".cuda:prod",
+)(prod)
 
 
 @prod.backward
@@ -261,6 +289,28 @@ def _(grad, input, dim, keepdim):
         below = ops.cat([own * b, own * a, odd] if odd.shape[-1] else [own * b, own * a], -1)
     below = ops.reshape(below, tuple(shape[axis] for axis in order))
     return ops.permute(below, dims=tuple(sorted(range(len(order)), key=order.__getitem__)))
+
+
+def _other_factors(grad, input, out, dim, keepdim):
+    """The gradient of products by what comes before and what comes after each factor."""
+    if grad.dtype.kind != "c":
+        input = input.real
+    if not input.size:
+        return np.empty(input.shape, input.dtype)
+    shape, work = input.shape, np.result_type(input.dtype, np.float64)
+    axes = normalize_dims("prod", dim, len(shape))
+    rest = tuple(axis for axis in range(len(shape)) if axis not in axes)
+    n = math.prod(shape[axis] for axis in axes)
+    x = input.transpose(rest + axes).reshape(-1, n).astype(work)
+    before, after = np.ones((2, *x.shape), work)
+    np.cumprod(x[:, :-1], axis=1, out=before[:, 1:])
+    np.cumprod(x[:, :0:-1], axis=1, out=after[:, -2::-1])
+    slope = (before * after).conj() * grad.reshape(-1, 1)
+    slope = slope.reshape([shape[axis] for axis in rest + axes])
+    return slope.transpose(np.argsort(rest + axes)).astype(input.dtype)
+
+
+prod.backward_kernel(folds.ProductSlopes(_other_factors))
 
 
 @prod.samples
@@ -301,17 +351,20 @@ def _logsumexp_meta(input, *, dim, keepdim=False):
     return reduced_shape(input.shape, axes, keepdim), fractional(input.dtype)
 
 
-@operator(
-    "standard::logsumexp",
-    dtypes="numeric",
-    infer=_logsumexp_meta,
-    method=True,
-    cuda=".cuda:logsumexp",
-)
 def logsumexp(input, *, dim, keepdim=False):
     """log Σ exp(input) over `dim`, without overflow; -inf where there is nothing, or nothing above -inf."""
     input = input.astype(fractional(input.dtype), copy=False)
     return stable_logsumexp(input, normalize_dims("logsumexp", dim, input.ndim), keepdim)
+
+
+logsumexp = operator(
+    "standard::logsumexp",
+    dtypes="numeric",
+    infer=_logsumexp_meta,
+    method=True,
+    cpu=softmax_cpu.LogSumExp(logsumexp),
+    cuda=".cuda:logsumexp",
+)(logsumexp)
 
 
 @logsumexp.backward
@@ -327,8 +380,7 @@ def _(grad, input, out, dim, keepdim):
     return kept(grad, input.shape, dim, keepdim) * weight
 
 
-@logsumexp.backward_kernel
-def _(grad, input, out, dim, keepdim):
+def _logsumexp_gradient(grad, input, out, dim, keepdim):
     top = spread_array(out, input.shape, dim, keepdim)
     weight = np.exp(input - top)
     infinite = np.isinf(top)
@@ -338,6 +390,9 @@ def _(grad, input, out, dim, keepdim):
         count = np.maximum(add_reduce(hit, axes, keepdims=True), 1)
         weight = np.where(infinite, hit / count, weight)
     return spread_array(grad, input.shape, dim, keepdim) * weight
+
+
+logsumexp.backward_kernel(softmax_cpu.LogSumExpGradient(_logsumexp_gradient))
 
 
 @logsumexp.samples

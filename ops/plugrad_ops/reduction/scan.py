@@ -20,7 +20,7 @@ def _accumulate(name, ufunc, input, dim, dtype):
     input = real_part(input, dtype)
     if not input.ndim:
         return input.astype(dtype)
-    if input.dtype == dtype and dtype.char in ("f" if ufunc is np.multiply else "fF"):
+    if input.dtype == dtype and dtype.char in ("fd" if ufunc is np.multiply else "fdFD"):
         return cpu.running(input, axis, ufunc is np.multiply)
     # Long runs in a narrow dtype would lose their small steps.
     work = np.promote_types(dtype, np.float64) if kind(dtype) in "fc" else dtype
@@ -46,6 +46,16 @@ def cumsum(input, *, dim, dtype=None):
 @cumsum.backward
 def _(grad, dim):
     return ops.flip(ops.cumsum(ops.flip(grad, dims=dim), dim=dim), dims=dim)
+
+
+@cumsum.backward_kernel
+def _(grad, dim):
+    if not grad.ndim:
+        return grad
+    axis = normalize_dim("cumsum", dim, grad.ndim)
+    if grad.dtype.char in "fdFD":
+        return cpu.running(grad, axis, False, True)
+    return np.flip(np.add.accumulate(np.flip(grad, axis), axis=axis, dtype=grad.dtype), axis)
 
 
 @cumsum.samples

@@ -6,7 +6,8 @@ import numpy as np
 
 from plugrad import operator, ops
 from plugrad.backends.sums import add_reduce
-from plugrad_ops.reduction.ops import kept, reduced_count
+from plugrad_ops.reduction import folds
+from plugrad_ops.reduction.ops import kept, reduced_count, spread_array
 from plugrad_ops.shape.dims import normalize_dims, reduced_shape
 
 
@@ -53,7 +54,6 @@ def _var_samples(make):
     yield make.error(IndexError, "out of range", make.normal(2, 3), dim=2)
 
 
-@operator("standard::var", infer=_var_meta, method=True, cuda=".cuda:var")
 def var(input, *, dim=None, unbiased=None, keepdim=False, correction=1):
     """The sum of squared deviations from the mean over `dim`, divided by the number of elements less `correction`.
 
@@ -61,6 +61,15 @@ def var(input, *, dim=None, unbiased=None, keepdim=False, correction=1):
     """
     out = _variance("var", input, dim, unbiased, keepdim, correction)
     return out.astype(input.dtype, copy=False)
+
+
+var = operator(
+    "standard::var",
+    infer=_var_meta,
+    method=True,
+    cpu=folds.Variance(var, False),
+    cuda=".cuda:var",
+)(var)
 
 
 @var.backward
@@ -72,6 +81,19 @@ def _(grad, input, dim, unbiased, keepdim, correction):
     )
 
 
+def _deviations(input, dim):
+    axes = normalize_dims("var", dim, input.ndim)
+    count = input.dtype.type(reduced_count(input.shape, dim))
+    return input - add_reduce(input, axes, keepdims=True) / count
+
+
+def _var_slopes(grad, input, dim, unbiased, keepdim, correction):
+    dim, correction = spread_options(dim, unbiased, correction)
+    scale = input.dtype.type(2 / degrees_of(input.shape, dim, correction))
+    return spread_array(grad * scale, input.shape, dim, keepdim) * _deviations(input, dim)
+
+
+var.backward_kernel(folds.VarianceSlopes(_var_slopes))
 var.samples(_var_samples)
 
 
@@ -84,11 +106,20 @@ def _constant_slices(input, *, tol, dim=None, unbiased=None, keepdim=False, corr
     return np.broadcast_to(spread_out <= tol, input.shape)
 
 
-@operator("standard::std", infer=_var_meta, kinks=_constant_slices, method=True, cuda=".cuda:std")
 def std(input, *, dim=None, unbiased=None, keepdim=False, correction=1):
     """The square root of `var`; where that is 0 the gradient is 0."""
     out = np.sqrt(_variance("std", input, dim, unbiased, keepdim, correction))
     return out.astype(input.dtype, copy=False)
+
+
+std = operator(
+    "standard::std",
+    infer=_var_meta,
+    kinks=_constant_slices,
+    method=True,
+    cpu=folds.Variance(std, True),
+    cuda=".cuda:std",
+)(std)
 
 
 @std.backward
@@ -101,4 +132,13 @@ def _(grad, input, out, dim, unbiased, keepdim, correction):
     return kept(scale, input.shape, dim, keepdim) * (input - ops.mean(input, dim=dim, keepdim=True))
 
 
+def _std_slopes(grad, input, out, dim, unbiased, keepdim, correction):
+    dim, correction = spread_options(dim, unbiased, correction)
+    flat = out == 0
+    scale = np.where(flat, 0, grad / np.where(flat, 1, out))
+    scale = (scale / degrees_of(input.shape, dim, correction)).astype(input.dtype)
+    return spread_array(scale, input.shape, dim, keepdim) * _deviations(input, dim)
+
+
+std.backward_kernel(folds.DeviationSlopes(_std_slopes))
 std.samples(_var_samples)
