@@ -1,16 +1,16 @@
 """exp, tanh, erf and erfc as plain arithmetic, so that the compiler can vectorise a loop around them.
 
-(a) exp: with x = n ln 2 + r and r in [-ln 2 / 2, ln 2 / 2], exp(x) = 2**n * exp(r). The Taylor polynomial gives exp(r)
-    (degree 13 for double, 7 for float: the remainder is far below the last place), and 2**n is put together from bits,
-    in two halves so that results near overflow and subnormal ones come out right. Within 1 unit in the last place.
+(a) exp: with x = n ln 2 + r and r in [-ln 2 / 2, ln 2 / 2], exp(x) = 2**n * exp(r). exp(r) is a polynomial (of degree
+    11 for double, 6 for float: an eighth of the last place off), and 2**n is put together from bits, in two halves so
+    that results near overflow and subnormal ones come out right. Within 1.1 units in the last place.
 (b) erfc: for x >= 0, (1 + 2x) exp(x*x) erfc(x) is a polynomial in (x - k) / (x + k), with k = 3.75 for double and 2.5
     for float (the form of Shepherd and Laframboise, Math. Comp. 36 (1981), 249-253). x*x is split so that its rounding
     does not reach the exponential; below 0.5 it is 1 - erf(x). Within 4 units in the last place, tails included.
 (c) erf is an odd polynomial on [-1, 1] and 1 - erfc(x) beyond; tanh one on [-0.625, 0.625] and a quotient of
     exponentials beyond. Within 2 units in the last place (erf of floats: 3).
 (d) Coefficients: Chebyshev expansions computed with 50 digits, as monomials.
-(e) exp takes some 2 ns an element in double and 0.6 in float with AVX2, half of that with AVX-512; erfc three times as
-    long.
+(e) exp takes some 2 ns an element in double and 0.6 in float with AVX2, half of that with AVX-512; erfc two and a half
+    times as long.
 (f) Nothing here depends on a product being rounded before a sum: compilers may contract the two.
 """
 
@@ -31,6 +31,25 @@ cdef extern from *:
     #define PG_ERF(x) _Generic((x), float: pg_erff, default: pg_erf)(x)
     #define PG_ERFC(x) _Generic((x), float: pg_erfcf, default: pg_erfc)(x)
 
+    /* condition ? x : y, where the compiler would make two ways through a loop of it, and then cannot vectorise. */
+    #define PG_PICK(condition, x, y) _Generic((x), float: pg_pickf, default: pg_pick)(condition, x, y)
+
+    PG_INLINE double pg_pick(int condition, double x, double y) {
+        const uint64_t mask = -(uint64_t)condition; uint64_t a, b; double out;
+        memcpy(&a, &x, 8); memcpy(&b, &y, 8);
+        a = (a & mask) | (b & ~mask);
+        memcpy(&out, &a, 8);
+        return out;
+    }
+
+    PG_INLINE float pg_pickf(int condition, float x, float y) {
+        const uint32_t mask = -(uint32_t)condition; uint32_t a, b; float out;
+        memcpy(&a, &x, 4); memcpy(&b, &y, 4);
+        a = (a & mask) | (b & ~mask);
+        memcpy(&out, &a, 4);
+        return out;
+    }
+
     PG_INLINE double pg_exp2_of_bits(double shifted) {
         int64_t k; double out;
         memcpy(&k, &shifted, 8);
@@ -39,28 +58,48 @@ cdef extern from *:
         return out;
     }
 
-    PG_INLINE double pg_exp(double x) {
-        const double round = 6755399441055744.0;            /* 1.5 * 2**52: adding it rounds to an integer */
-        x = x < -746.0 ? -746.0 : x;                        /* NaN passes through */
-        x = x > 710.0 ? 710.0 : x;
-        const double n = (x * 1.4426950408889634 + round) - round;
-        const double half = n * 0.5 + round, rest = (n - (half - round)) + round;
-        const double r = (x - n * 6.93147180369123816490e-01) - n * 1.90821492927058770002e-10;
-        double p = 1.0 / 6227020800.0;
-        p = p * r + 1.0 / 479001600.0;
-        p = p * r + 1.0 / 39916800.0;
-        p = p * r + 1.0 / 3628800.0;
-        p = p * r + 1.0 / 362880.0;
-        p = p * r + 1.0 / 40320.0;
-        p = p * r + 1.0 / 5040.0;
-        p = p * r + 1.0 / 720.0;
-        p = p * r + 1.0 / 120.0;
-        p = p * r + 1.0 / 24.0;
-        p = p * r + 1.0 / 6.0;
-        p = p * r + 0.5;
-        p = p * r * r + r;
-        return (p + 1.0) * pg_exp2_of_bits(half) * pg_exp2_of_bits(rest);
+    /* exp(r) - 1 for r in [-0.35, 0.35] */
+    PG_INLINE double pg_expm1_small(double r) {
+        double p = 2.51004241570050668e-08;
+        p = p * r + 2.76201387197339956e-07; p = p * r + 2.75572683786841929e-06;
+        p = p * r + 2.48015211902177277e-05; p = p * r + 1.98412698631059687e-04;
+        p = p * r + 1.38888889172817933e-03; p = p * r + 8.33333333333005135e-03;
+        p = p * r + 4.16666666666239915e-02; p = p * r + 1.66666666666666675e-01;
+        p = p * r + 5.00000000000000103e-01;
+        return p * r * r + r;
     }
+
+    /* 2**n exp(r) */
+    PG_INLINE double pg_exp_part(double r, double n) {
+        const double round = 6755399441055744.0;            /* 1.5 * 2**52: adding it rounds to an integer */
+        const double half = n * 0.5 + round, rest = (n - (half - round)) + round;
+        return (pg_expm1_small(r) + 1.0) * pg_exp2_of_bits(half) * pg_exp2_of_bits(rest);
+    }
+
+    /* exp(x) * 2**shift; its argument has to be below 710 + shift ln 2 for that to be finite */
+    PG_INLINE double pg_exp_shifted(double x, double shift) {
+        const double round = 6755399441055744.0;
+        x = x < -746.0 ? -746.0 : x;                        /* NaN passes through */
+        x = x > 712.0 ? 712.0 : x;
+        const double n = (x * 1.4426950408889634 + round) - round;
+        return pg_exp_part((x - n * 6.93147180369123816490e-01) - n * 1.90821492927058770002e-10, n + shift);
+    }
+
+    /* exp(-|x|): there is no overflow, and one factor is a constant. */
+    PG_INLINE double pg_exp_part_below(double r, double n) {
+        return (pg_expm1_small(r) + 1.0) * pg_exp2_of_bits(n + (6755399441055744.0 + 512.0)) * 0x1p-512;
+    }
+
+    PG_INLINE double pg_decay(double x) {
+        const double round = 6755399441055744.0;
+        x = -fabs(x);
+        x = x < -746.0 ? -746.0 : x;
+        const double n = (x * 1.4426950408889634 + round) - round;
+        return pg_exp_part_below((x - n * 6.93147180369123816490e-01) - n * 1.90821492927058770002e-10, n);
+    }
+
+    PG_INLINE double pg_exp(double x) { return pg_exp_shifted(x, 0.0); }
+    PG_INLINE double pg_exp_half(double x) { return pg_exp_shifted(x, -1.0); }
 
     PG_INLINE float pg_exp2_of_bitsf(float shifted) {
         int32_t k; float out;
@@ -70,21 +109,40 @@ cdef extern from *:
         return out;
     }
 
-    PG_INLINE float pg_expf(float x) {
+    PG_INLINE float pg_expm1_smallf(float r) {
+        float p = 1.392621347e-03f;
+        p = p * r + 8.363202972e-03f; p = p * r + 4.166655444e-02f; p = p * r + 1.666657685e-01f;
+        p = p * r + 5.000000000e-01f;
+        return p * r * r + r;
+    }
+
+    PG_INLINE float pg_exp_partf(float r, float n) {
         const float round = 12582912.0f;                    /* 1.5 * 2**23 */
-        x = x < -105.0f ? -105.0f : x;
-        x = x > 89.0f ? 89.0f : x;
-        const float n = (x * 1.44269504f + round) - round;
         const float half = n * 0.5f + round, rest = (n - (half - round)) + round;
-        const float r = (x - n * 0.693359375f) - n * -2.12194440e-4f;
-        float p = 1.0f / 5040.0f;
-        p = p * r + 1.0f / 720.0f;
-        p = p * r + 1.0f / 120.0f;
-        p = p * r + 1.0f / 24.0f;
-        p = p * r + 1.0f / 6.0f;
-        p = p * r + 0.5f;
-        p = p * r * r + r;
-        return (p + 1.0f) * pg_exp2_of_bitsf(half) * pg_exp2_of_bitsf(rest);
+        return (pg_expm1_smallf(r) + 1.0f) * pg_exp2_of_bitsf(half) * pg_exp2_of_bitsf(rest);
+    }
+
+    PG_INLINE float pg_exp_shiftedf(float x, float shift) {
+        const float round = 12582912.0f;
+        x = x < -105.0f ? -105.0f : x;
+        x = x > 91.0f ? 91.0f : x;
+        const float n = (x * 1.44269504f + round) - round;
+        return pg_exp_partf((x - n * 0.693359375f) - n * -2.12194440e-4f, n + shift);
+    }
+
+    PG_INLINE float pg_expf(float x) { return pg_exp_shiftedf(x, 0.0f); }
+    PG_INLINE float pg_exp_halff(float x) { return pg_exp_shiftedf(x, -1.0f); }
+
+    PG_INLINE float pg_exp_part_belowf(float r, float n) {
+        return (pg_expm1_smallf(r) + 1.0f) * pg_exp2_of_bitsf(n + (12582912.0f + 64.0f)) * 0x1p-64f;
+    }
+
+    PG_INLINE float pg_decayf(float x) {
+        const float round = 12582912.0f;
+        x = -fabsf(x);
+        x = x < -105.0f ? -105.0f : x;
+        const float n = (x * 1.44269504f + round) - round;
+        return pg_exp_part_belowf((x - n * 0.693359375f) - n * -2.12194440e-4f, n);
     }
 
     /* The 12 leading bits, whose square is exact; by bits, since a product may be contracted with a difference. */
@@ -96,10 +154,24 @@ cdef extern from *:
         return out;
     }
 
-    /* erfc of x in [0, 28], and beyond. */
-    PG_INLINE double pg_erfc_positive(double x) {
-        x = x > 28.0 ? 28.0 : x;
-        const double u = (x - 3.75) / (x + 3.75), high = (double)(float)x, d = (x - high) * (x + high);
+    /* exp(-scale x*x) for scale 1 or 1/2 and x from 0 to 40, of floats to 15; x*x is t, which is exact, and d. */
+    PG_INLINE double pg_gaussian(double x, double scale) {
+        const double round = 6755399441055744.0;
+        const double high = (double)(float)x, t = -scale * high * high, d = scale * ((x - high) * (x + high));
+        const double n = ((t - d) * 1.4426950408889634 + round) - round;
+        return pg_exp_part_below((t - n * 6.93147180369123816490e-01) - (n * 1.90821492927058770002e-10 + d), n);
+    }
+
+    PG_INLINE float pg_gaussianf(float x, float scale) {
+        const float round = 12582912.0f;
+        const float high = pg_upper_halff(x), t = -scale * high * high, d = scale * ((x - high) * (x + high));
+        const float n = ((t - d) * 1.44269504f + round) - round;
+        return pg_exp_part_belowf((t - n * 0.693359375f) - (n * -2.12194440e-4f + d), n);
+    }
+
+    /* exp(x*x) erfc(x) for such x. */
+    PG_INLINE double pg_erfc_scaled(double x) {
+        const double one = 1.0 / ((x + 3.75) * (1.0 + 2.0 * x)), u = (x - 3.75) * (1.0 + 2.0 * x) * one;
         double p = 3.11143338097992545e-10;
         p = p * u - 2.62310734713347593e-09; p = p * u - 3.74421008096201827e-09;
         p = p * u + 3.19792667166680421e-08; p = p * u + 2.32635087088591238e-08;
@@ -113,20 +185,27 @@ cdef extern from *:
         p = p * u - 1.08803930142444619e-01; p = p * u + 8.22767384901452042e-02;
         p = p * u + 3.58541548547902569e-03; p = p * u - 1.40240598585546966e-01;
         p = p * u + 1.23751263083782748e+00;
-        return pg_exp(-high * high) * (1.0 - d * (1.0 - d * (0.5 - d / 6.0))) * p / (1.0 + 2.0 * x);
+        return p * ((x + 3.75) * one);
     }
 
-    PG_INLINE float pg_erfc_positivef(float x) {
-        x = x > 10.5f ? 10.5f : x;
-        const float u = (x - 2.5f) / (x + 2.5f), high = pg_upper_halff(x), d = (x - high) * (x + high);
+    PG_INLINE float pg_erfc_scaledf(float x) {
+        const float one = 1.0f / ((x + 2.5f) * (1.0f + 2.0f * x)), u = (x - 2.5f) * (1.0f + 2.0f * x) * one;
         float p = -6.190753097e-05f;
         p = p * u - 6.391786604e-05f; p = p * u + 5.757346293e-04f; p = p * u + 4.633375206e-04f;
         p = p * u - 4.350492340e-03f; p = p * u + 9.467596303e-04f; p = p * u + 3.275205257e-02f;
         p = p * u - 1.029705384e-01f; p = p * u + 1.576309944e-01f; p = p * u - 9.902424166e-02f;
         p = p * u - 1.223568007e-01f; p = p * u + 1.264838180e+00f;
-        /* high has 12 bits only, so d reaches 0.05 */
-        const float rest = 1.0f - d * (1.0f - d * (0.5f - d * (1.0f / 6.0f - d / 24.0f)));
-        return pg_expf(-high * high) * rest * p / (1.0f + 2.0f * x);
+        return p * ((x + 2.5f) * one);
+    }
+
+    PG_INLINE double pg_erfc_positive(double x) {
+        x = x > 27.5 ? 27.5 : x;        /* beyond, it is 0, and NaN passes through */
+        return pg_gaussian(x, 1.0) * pg_erfc_scaled(x);
+    }
+
+    PG_INLINE float pg_erfc_positivef(float x) {
+        x = x > 10.5f ? 10.5f : x;
+        return pg_gaussianf(x, 1.0f) * pg_erfc_scaledf(x);
     }
 
     /* erf of x in [-1, 1], where 1 - erfc(x) would cancel. */
@@ -160,6 +239,21 @@ cdef extern from *:
         return fabsf(x) < 0.5f ? near : x < 0 ? 2.0f - far : far;
     }
 
+    /* The standard normal distribution function, and exp(-x*x / 2) at no further cost. */
+    PG_INLINE double pg_cdf(double x, double *decay) {
+        const double size = fabs(x) > 38.9 ? 38.9 : fabs(x);
+        *decay = pg_gaussian(size, 0.5);
+        const double tail = 0.5 * *decay * pg_erfc_scaled(size * 0.70710678118654752440);
+        return x > 0 ? 1.0 - tail : tail;
+    }
+
+    PG_INLINE float pg_cdff(float x, float *decay) {
+        const float size = fabsf(x) > 14.8f ? 14.8f : fabsf(x);
+        *decay = pg_gaussianf(size, 0.5f);
+        const float tail = 0.5f * *decay * pg_erfc_scaledf(size * 0.707106781f);
+        return x > 0 ? 1.0f - tail : tail;
+    }
+
     PG_INLINE double pg_erf(double x) {
         const double far = 1.0 - pg_erfc_positive(fabs(x)), near = pg_erf_small(x);
         return fabs(x) < 1.0 ? near : x < 0 ? -far : far;
@@ -171,7 +265,7 @@ cdef extern from *:
     }
 
     PG_INLINE double pg_tanh(double x) {
-        const double y = x * x, e = pg_exp(-2.0 * fabs(x)), far = (1.0 - e) / (1.0 + e);
+        const double y = x * x, e = pg_decay(2.0 * x), far = (1.0 - e) / (1.0 + e);
         double p = -1.60231102056922440e-05;
         p = p * y + 7.70321387180230476e-05; p = p * y - 2.28453410935818403e-04;
         p = p * y + 5.86254139711473430e-04; p = p * y - 1.45493679485866694e-03;
@@ -183,7 +277,7 @@ cdef extern from *:
     }
 
     PG_INLINE float pg_tanhf(float x) {
-        const float y = x * x, e = pg_expf(-2.0f * fabsf(x)), far = (1.0f - e) / (1.0f + e);
+        const float y = x * x, e = pg_decayf(2.0f * x), far = (1.0f - e) / (1.0f + e);
         float p = -5.664775360e-03f;
         p = p * y + 2.059567996e-02f; p = p * y - 5.372267935e-02f; p = p * y + 1.333115016e-01f;
         p = p * y - 3.333326164e-01f; p = p * y + 9.999999962e-01f;

@@ -140,7 +140,7 @@ cdef int promote(Op op, list inputs, Backend backend) except -1:
             floating = True
         if first is None:
             first = (<Tensor>value).meta.dtype
-        elif (<Tensor>value).meta.dtype != first:
+        elif (<Tensor>value).meta.dtype is not first and (<Tensor>value).meta.dtype != first:
             mixed = True
         dtypes.append((<Tensor>value).meta.dtype)
         if not allowed & (<Tensor>value).meta.kind:

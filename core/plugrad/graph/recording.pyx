@@ -184,12 +184,15 @@ cdef object no_complex_rule(Op op):
 
 cdef int record(Op op, list inputs, tuple constants, list outs) except -1:
     cdef Node node
-    if not any((<Tensor>t).meta.kind & INEXACT for t in outs):
+    cdef int kinds = 0
+    for value in outs:
+        kinds |= (<Tensor>value).meta.kind
+    if not kinds & INEXACT:
         return 0
-    if not op.conjugates and any(
-        isinstance(t, Tensor) and (<Tensor>t).meta.kind == COMPLEX for t in inputs
-    ):
-        raise no_complex_rule(op)
+    if not op.conjugates:
+        for value in inputs:
+            if isinstance(value, Tensor) and (<Tensor>value).meta.kind == COMPLEX:
+                raise no_complex_rule(op)
     node = new_node(op)
     connect(op, node, inputs, constants)
     save_values(op, node, inputs, outs)

@@ -69,6 +69,7 @@ celu = elementwise(
     constants={"alpha": 1.0},
     doc="`input` where it is positive, ``alpha * (exp(input / alpha) - 1)`` elsewhere.",
     cpu=cpu.celu,
+    cpu_backward=cpu.celu_backward,
     samples=_around(-80.0, 0.0, 80.0, alpha=0.5),
 )
 
@@ -78,6 +79,7 @@ softshrink = elementwise(
     constants={"lambd": 0.5},
     doc="`input` moved towards 0 by `lambd`; the derivative is 0 at both ends of what becomes 0.",
     cpu=cpu.softshrink,
+    cpu_backward=cpu.shrink_backward,
     samples=_around(-0.5, 0.0, 0.5, lambd=0.25),
 )
 
@@ -87,6 +89,7 @@ hardshrink = elementwise(
     constants={"lambd": 0.5},
     doc="`input` where its magnitude exceeds `lambd`, 0 elsewhere, with the derivative 0.",
     cpu=cpu.hardshrink,
+    cpu_backward=cpu.shrink_backward,
     samples=_around(-0.75, 0.0, 0.75, lambd=0.25),
     method=True,
 )
@@ -97,6 +100,8 @@ threshold = elementwise(
     parameters=("input",),
     constants={"threshold": 0.0, "value": 0.0},
     doc="`input` where it exceeds `threshold`, `value` elsewhere, with the derivative 0.",
+    cpu=cpu.threshold,
+    cpu_backward=cpu.threshold_backward,
     samples=_around(-1.0, 0.1, 1.0, threshold=0.25, value=-2.0),
 )
 
@@ -104,6 +109,8 @@ prelu_kernel = elementwise(
     "standard::prelu_kernel",
     "where(input > 0, input, weight * input)",
     doc="`input` where it is positive, `weight` times it elsewhere; the two broadcast. See `prelu`.",
+    cpu=cpu.prelu,
+    cpu_backward=cpu.prelu_backward,
 )
 
 
@@ -176,10 +183,10 @@ def _(make):
 # ------------------------------------------------------- derivatives that would cancel if they followed from the value
 
 
-@operator("standard::softsign", elementwise=True, cuda="input / (1 + abs(input))")
+@operator("standard::softsign", elementwise=True, cpu=cpu.softsign, cuda="input / (1 + abs(input))")
 def softsign(input):
     """``input / (1 + |input|)``."""
-    return input / (abs(input) + 1)
+    return cpu.softsign_of(input)
 
 
 @softsign.backward
@@ -188,7 +195,7 @@ def _(grad, input):
     return grad * (scale * scale)
 
 
-softsign.backward_kernel(cuda="grad / square(1 + abs(input))")
+softsign.backward_kernel(cpu.softsign_backward, cuda="grad / square(1 + abs(input))")
 softsign.samples(_around(-1e4, 1e4))
 
 
@@ -204,5 +211,5 @@ def _(grad, input):
     return grad * (t * t)
 
 
-tanhshrink.backward_kernel(cuda="grad * square(tanh(input))")
+tanhshrink.backward_kernel(cpu.tanhshrink_backward, cuda="grad * square(tanh(input))")
 tanhshrink.samples(_around(-1e-3, 0.0, 30.0))

@@ -48,7 +48,7 @@ def _(grad, input):
     return grad * ops.sigmoid(-input)
 
 
-logsigmoid.backward_kernel(cuda="grad * sigmoid(-input)")
+logsigmoid.backward_kernel(cpu.logsigmoid_backward, cuda="grad * sigmoid(-input)")
 
 
 @logsigmoid.samples
@@ -135,7 +135,7 @@ def _(grad, input, negative_slope):
     return ops.where(input > 0, grad, grad * negative_slope)
 
 
-leaky_relu.backward_kernel(cuda="input > 0 ? grad : grad * negative_slope")
+leaky_relu.backward_kernel(cpu.leaky_relu_backward, cuda="input > 0 ? grad : grad * negative_slope")
 
 
 @leaky_relu.samples
@@ -163,7 +163,7 @@ def _(grad, input, alpha):
     return ops.where(input > 0, grad, grad * ops.exp(ops.minimum(input, 0.0)) * alpha)
 
 
-elu.backward_kernel(cuda="input > 0 ? grad : grad * exp(input) * alpha")
+elu.backward_kernel(cpu.elu_backward, cuda="input > 0 ? grad : grad * exp(input) * alpha")
 
 
 @elu.samples
@@ -181,6 +181,7 @@ def _at_ends(input, *, tol, min_val=-1.0, max_val=1.0):
     "standard::hardtanh",
     elementwise=True,
     kinks=_at_ends,
+    cpu=cpu.hardtanh,
     cuda="min(max(input, min_val), max_val)",
 )
 def hardtanh(input, *, min_val=-1.0, max_val=1.0):
@@ -193,7 +194,7 @@ def hardtanh(input, *, min_val=-1.0, max_val=1.0):
     """
     if not min_val < max_val:
         raise ValueError(f"hardtanh: min_val must be below max_val, got {min_val} and {max_val}")
-    return np.minimum(np.maximum(input, min_val), max_val)
+    return cpu.hardtanh_of(input, min_val, max_val)
 
 
 @hardtanh.backward
@@ -201,7 +202,9 @@ def _(grad, input, min_val, max_val):
     return ops.where((input > min_val) & (input < max_val), grad, 0.0)
 
 
-hardtanh.backward_kernel(cuda="input > min_val && input < max_val ? grad : 0")
+hardtanh.backward_kernel(
+    cpu.hardtanh_backward, cuda="input > min_val && input < max_val ? grad : 0"
+)
 
 
 @hardtanh.samples
@@ -216,11 +219,12 @@ def _(make):
     "standard::relu6",
     elementwise=True,
     kinks={0.0: 0.0, 6.0: 0.0},
+    cpu=cpu.relu6,
     cuda="min(max(input, 0), 6)",
 )
 def relu6(input):
     """`input` moved into [0, 6]; the derivative is 0 at both ends."""
-    return np.minimum(np.maximum(input, 0), 6)
+    return cpu.relu6_of(input)
 
 
 @relu6.backward
@@ -228,7 +232,7 @@ def _(grad, input):
     return ops.where((input > 0) & (input < 6), grad, 0.0)
 
 
-relu6.backward_kernel(cuda="input > 0 && input < 6 ? grad : 0")
+relu6.backward_kernel(cpu.relu6_backward, cuda="input > 0 && input < 6 ? grad : 0")
 
 
 @relu6.samples
@@ -248,13 +252,12 @@ def _at_threshold(input, *, tol, beta=1.0, threshold=20.0):
     "standard::softplus",
     elementwise=True,
     kinks=_at_threshold,
+    cpu=cpu.softplus,
     cuda="input * beta > threshold ? input : softplus(input * beta) / beta",
 )
 def softplus(input, *, beta=1.0, threshold=20.0):
     """``log(1 + exp(beta * input)) / beta``; `input` itself where ``beta * input`` is above `threshold`."""
-    scaled = input * beta
-    smooth = np.maximum(scaled, 0) + np.log1p(np.exp(-np.abs(scaled)))
-    return np.where(scaled > threshold, input, smooth / beta)
+    return cpu.softplus_of(input, beta, threshold)
 
 
 @softplus.backward
@@ -263,7 +266,10 @@ def _(grad, input, beta, threshold):
     return ops.where(scaled > threshold, grad, grad * ops.sigmoid(scaled))
 
 
-softplus.backward_kernel(cuda="input * beta > threshold ? grad : grad * sigmoid(input * beta)")
+softplus.backward_kernel(
+    cpu.softplus_backward,
+    cuda="input * beta > threshold ? grad : grad * sigmoid(input * beta)",
+)
 
 
 @softplus.samples

@@ -6,6 +6,7 @@ import numpy as np
 
 from plugrad import composite, operator, ops
 from plugrad.backends.sums import add_reduce
+from plugrad_ops.activation import softmax_cpu
 
 
 def _same_meta(input, *, dim):
@@ -40,7 +41,6 @@ def _samples(make):
     yield make.error(IndexError, "dim", make.normal(2, 3), dim=2)
 
 
-@operator("standard::softmax", infer=_same_meta, method=True, cuda=".softmax_cuda:softmax")
 def softmax(input, *, dim):
     """Exponentials divided by their sum along `dim`.
 
@@ -62,23 +62,32 @@ def softmax(input, *, dim):
     return out
 
 
+softmax = operator(
+    "standard::softmax",
+    infer=_same_meta,
+    method=True,
+    cpu=softmax_cpu.softmax(softmax),
+    cuda=".softmax_cuda:softmax",
+)(softmax)
+
+
 @softmax.backward
 def _(grad, out, dim):
     weighted = grad * out
     return weighted - out * ops.sum(weighted, dim=dim, keepdim=True)
 
 
-@softmax.backward_kernel(cuda=".softmax_cuda:softmax_backward")
-def _(grad, out, dim):
+def _softmax_gradient(grad, out, dim):
     weighted = grad * out
     return weighted - out * add_reduce(weighted, dim if out.ndim else None, keepdims=True)
 
 
+softmax.backward_kernel(softmax_cpu.softmax_gradient(_softmax_gradient))
+softmax.backward_kernel(cuda=".softmax_cuda:softmax_backward")
 softmax.samples(_samples)
 softmax.variant("dtype", "standard::softmax_in", default=None)
 
 
-@operator("standard::log_softmax", infer=_same_meta, method=True, cuda=".softmax_cuda:log_softmax")
 def log_softmax(input, *, dim):
     """Logarithm of the softmax along `dim`, without forming the softmax.
 
@@ -99,16 +108,26 @@ def log_softmax(input, *, dim):
     return out
 
 
+log_softmax = operator(
+    "standard::log_softmax",
+    infer=_same_meta,
+    method=True,
+    cpu=softmax_cpu.log_softmax(log_softmax),
+    cuda=".softmax_cuda:log_softmax",
+)(log_softmax)
+
+
 @log_softmax.backward
 def _(grad, out, dim):
     return grad - ops.exp(out) * ops.sum(grad, dim=dim, keepdim=True)
 
 
-@log_softmax.backward_kernel(cuda=".softmax_cuda:log_softmax_backward")
-def _(grad, out, dim):
+def _log_softmax_gradient(grad, out, dim):
     return grad - np.exp(out) * add_reduce(grad, dim if out.ndim else None, keepdims=True)
 
 
+log_softmax.backward_kernel(softmax_cpu.log_softmax_gradient(_log_softmax_gradient))
+log_softmax.backward_kernel(cuda=".softmax_cuda:log_softmax_backward")
 log_softmax.samples(_samples)
 log_softmax.variant("dtype", "standard::log_softmax_in", default=None)
 

@@ -7,12 +7,13 @@ import math
 import numpy as np
 
 from plugrad import composite, operator, ops
+from plugrad_ops.arithmetic import angles_cpu as cpu
 from plugrad_ops.sampling import binary, unary
 
 # ------------------------------------------------------------------------ inverse hyperbolic
 
 
-@operator("standard::asinh", elementwise=True, cuda="asinh(input)", method=True)
+@operator("standard::asinh", elementwise=True, cpu=cpu.asinh, cuda="asinh(input)", method=True)
 def asinh(input):
     """Inverse of the hyperbolic sine."""
     return np.arcsinh(input)
@@ -23,7 +24,7 @@ def _(grad, input):
     return grad / ops.hypot(input, 1.0)
 
 
-asinh.backward_kernel(cuda="grad / hypot(input, T(1))")
+asinh.backward_kernel(cpu.asinh_backward, cuda="grad / hypot(input, T(1))")
 
 
 @asinh.samples
@@ -31,7 +32,7 @@ def _(make):
     yield from unary(make)
 
 
-@operator("standard::acosh", elementwise=True, cuda="acosh(input)", method=True)
+@operator("standard::acosh", elementwise=True, cpu=cpu.acosh, cuda="acosh(input)", method=True)
 def acosh(input):
     """Inverse of the hyperbolic cosine, at least 0; NaN below 1."""
     return np.arccosh(input)
@@ -43,12 +44,15 @@ def _(grad, input):
     return grad * ops.rsqrt(input - 1.0) * ops.rsqrt(input + 1.0)
 
 
+acosh.backward_kernel(cpu.acosh_backward)
+
+
 @acosh.samples
 def _(make):
     yield from unary(make, low=1.2, high=4.0)
 
 
-@operator("standard::atanh", elementwise=True, cuda="atanh(input)", method=True)
+@operator("standard::atanh", elementwise=True, cpu=cpu.atanh, cuda="atanh(input)", method=True)
 def atanh(input):
     """Inverse of the hyperbolic tangent; infinite at -1 and 1, NaN beyond."""
     return np.arctanh(input)
@@ -57,6 +61,9 @@ def atanh(input):
 @atanh.backward
 def _(grad, input):
     return grad / ((1.0 - input) * (1.0 + input))
+
+
+atanh.backward_kernel(cpu.atanh_backward)
 
 
 @atanh.samples
@@ -80,6 +87,7 @@ def _near_cut(input, other, *, tol):
     "standard::hypot",
     elementwise=True,
     kinks=_near_origin,
+    cpu=cpu.hypot,
     cuda="hypot(input, other)",
     method=True,
 )
@@ -98,6 +106,9 @@ def _(grad, input, other, out, needs):
     )
 
 
+hypot.backward_kernel(cpu.hypot_backward)
+
+
 @hypot.samples
 def _(make):
     yield from binary(make)
@@ -105,7 +116,12 @@ def _(make):
 
 
 @operator(
-    "standard::atan2", elementwise=True, kinks=_near_cut, cuda="atan2(input, other)", method=True
+    "standard::atan2",
+    elementwise=True,
+    kinks=_near_cut,
+    cpu=cpu.atan2,
+    cuda="atan2(input, other)",
+    method=True,
 )
 def atan2(input, other):
     """Angle in [-pi, pi] of the vector whose components are ``(other, input)``; the gradient at the origin is 0."""
@@ -122,6 +138,9 @@ def _(grad, input, other, needs):
         grad * (other / length) if needs.input else None,
         -grad * (input / length) if needs.other else None,
     )
+
+
+atan2.backward_kernel(cpu.atan2_backward)
 
 
 @atan2.samples

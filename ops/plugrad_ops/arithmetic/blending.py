@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from plugrad import composite, operator, ops
+from plugrad_ops.arithmetic import selection_cpu as cpu
 from plugrad_ops.arithmetic.ops import _to_base, _to_exponent, is_number
 from plugrad_ops.arithmetic.selection import _near_bound
 from plugrad_ops.sampling import binary
@@ -16,25 +17,16 @@ LOG2E = 1.4426950408889634
 # ----------------------------------------------------------------------------- interpolation
 
 
-def _lerp(input, end, weight):
-    # From the nearer end, so that both are met exactly.
-    step = np.subtract(end, input)
-    if isinstance(weight, int | float):
-        return input + weight * step if abs(weight) < 0.5 else end - step * (1.0 - weight)
-    near = np.abs(weight) < 0.5
-    out = np.where(near, input + weight * step, end - step * (1.0 - weight))
-    return out.astype(step.dtype, copy=False)
-
-
 @operator(
     "standard::lerp",
     elementwise=True,
+    cpu=cpu.lerp,
     cuda="abs(weight) < 0.5 ? input + weight * (end - input) : end - (end - input) * (1 - weight)",
     method=True,
 )
 def lerp(input, end, weight):
     """``input + weight * (end - input)``; `weight` is a tensor or a number."""
-    return _lerp(input, end, weight)
+    return cpu.lerp_of(input, end, weight)
 
 
 @lerp.backward
@@ -44,6 +36,9 @@ def _(grad, input, end, weight, needs):
         grad * weight if needs.end else None,
         grad * (end - input) if needs.weight else None,
     )
+
+
+lerp.backward_kernel(cpu.lerp_backward)
 
 
 @lerp.samples
@@ -63,14 +58,42 @@ def _thirds(make):
     yield make.error(RuntimeError, "broadcast", make.normal(2), make.normal(3), make.positive(3))
 
 
-@composite("standard::addcmul", method=True)
+@operator(
+    "standard::addcmul",
+    elementwise=True,
+    dtypes={"input": "number", "tensor1": "number", "tensor2": "number"},
+    cpu=cpu.addcmul,
+    cuda="input + value * tensor1 * tensor2",
+    method=True,
+)
 def addcmul(input, tensor1, tensor2, *, value=1):
-    """``input + value * tensor1 * tensor2``."""
-    product = tensor1 * tensor2
-    return input + (product if value == 1 else product * value)
+    """``input + value * tensor1 * tensor2``.
+
+    Raises
+    ------
+    RuntimeError
+        `value` is a float where the tensors are integers.
+    """
+    return cpu.addcmul_of(input, tensor1, tensor2, value)
 
 
-addcmul.samples(_thirds)
+@addcmul.backward
+def _(grad, tensor1, tensor2, value, needs):
+    return (
+        grad if needs.input else None,
+        grad * tensor2.conj() * value if needs.tensor1 else None,
+        grad * tensor1.conj() * value if needs.tensor2 else None,
+    )
+
+
+addcmul.backward_kernel(cpu.addcmul_backward)
+
+
+@addcmul.samples
+def _(make):
+    yield from _thirds(make)
+    yield make.call(make.complex(2, 3), make.complex(3), make.complex(2, 1))
+    yield make.error(RuntimeError, "an integer", *[make.integers(3) for _ in range(3)], value=0.5)
 
 
 @composite("standard::addcdiv", method=True)

@@ -5,16 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from plugrad import operator, ops
+from plugrad_ops.arithmetic import selection_cpu as cpu
 from plugrad_ops.sampling import binary
 
 NUMERIC = {"input": "numeric", "other": "numeric"}
-
-
-def _refuse_zero(name, input, other):
-    """Integers have no infinity: NumPy's 0 for x // 0 would be a silent wrong number."""
-    integers = all(np.asarray(x).dtype.kind in "bui" for x in (input, other))
-    if integers and not np.all(other):
-        raise ZeroDivisionError(f"{name}: an integer tensor is divided by 0")
 
 
 def _near_jump(input, other, *, tol):
@@ -28,6 +22,7 @@ def _near_jump(input, other, *, tol):
     elementwise=True,
     dtypes=NUMERIC,
     kinks=_near_jump,
+    cpu=cpu.floor_divide,
     cuda=".cuda:floor_divide",
     method=True,
 )
@@ -39,8 +34,7 @@ def floor_divide(input, other):
     ZeroDivisionError
         An integer tensor is divided by zero.
     """
-    _refuse_zero("floor_divide", input, other)
-    return np.floor_divide(input, other)
+    return cpu.floor_divide_of(input, other)
 
 
 @floor_divide.backward
@@ -61,6 +55,7 @@ def _(make):
     elementwise=True,
     dtypes=NUMERIC,
     kinks=_near_jump,
+    cpu=cpu.remainder,
     cuda=".cuda:remainder",
     method=True,
 )
@@ -72,13 +67,15 @@ def remainder(input, other):
     ZeroDivisionError
         An integer tensor is divided by zero.
     """
-    _refuse_zero("remainder", input, other)
-    return np.remainder(input, other)
+    return cpu.remainder_of(input, other)
 
 
 @remainder.backward
 def _(grad, input, other, needs):
     return grad, -grad * ops.floor_divide(input, other) if needs.other else None
+
+
+remainder.backward_kernel(cpu.remainder_backward)
 
 
 @remainder.samples
@@ -93,6 +90,7 @@ def _(make):
     elementwise=True,
     dtypes=NUMERIC,
     kinks=_near_jump,
+    cpu=cpu.fmod,
     cuda=".cuda:fmod",
     method=True,
 )
@@ -104,13 +102,15 @@ def fmod(input, other):
     ZeroDivisionError
         An integer tensor is divided by zero.
     """
-    _refuse_zero("fmod", input, other)
-    return np.fmod(input, other)
+    return cpu.fmod_of(input, other)
 
 
 @fmod.backward
 def _(grad, input, other, needs):
     return grad, -grad * ops.trunc(input / other) if needs.other else None
+
+
+fmod.backward_kernel(cpu.fmod_backward)
 
 
 @fmod.samples

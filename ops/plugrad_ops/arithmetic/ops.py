@@ -13,7 +13,7 @@ import numpy as np
 
 from plugrad import operator, ops
 from plugrad.backends.dtypes import finfo
-from plugrad_ops.arithmetic import cpu, rules
+from plugrad_ops.arithmetic import cpu, gradients_cpu, rules
 from plugrad_ops.expressions import numbers
 from plugrad_ops.sampling import binary, unary
 
@@ -90,7 +90,7 @@ def mul(input, other):
 
 
 mul.backward(rules.mul, when={"input": "other", "other": "input"})
-mul.backward_kernel(cpu.mul_backward)
+mul.backward_kernel(gradients_cpu.mul_backward)
 
 
 @mul.samples
@@ -114,6 +114,7 @@ def div(input, other):
 
 
 div.backward(rules.div, when={"input": "other"})
+div.backward_kernel(gradients_cpu.div_backward)
 div.variant("rounding_mode", "standard::div_rounded", default=None)
 
 
@@ -192,7 +193,7 @@ def _(grad, input):
     return grad * (ops.sgn(input) if input.dtype.kind == "c" else ops.sign(input))
 
 
-abs.backward_kernel(cuda="T(grad) * sign(input)")
+abs.backward_kernel(gradients_cpu.abs_backward, cuda="T(grad) * sign(input)")
 
 
 @abs.samples
@@ -207,6 +208,7 @@ def _(make):
     elementwise=True,
     dtypes={"input": "numeric"},
     kinks={0.0: 0.0},
+    cpu=cpu.sign,
     cuda=numbers("sign", "sign(input)", "input"),
     method=True,
 )
@@ -243,6 +245,7 @@ def square(input):
 
 
 square.backward(rules.square)
+square.backward_kernel(gradients_cpu.square_backward)
 
 
 @square.samples
@@ -265,6 +268,7 @@ def sqrt(input):
 
 
 sqrt.backward(rules.sqrt)
+sqrt.backward_kernel(gradients_cpu.sqrt_backward)
 
 
 @sqrt.samples
@@ -291,7 +295,7 @@ def _(grad, out):
     return grad * (out * out * out).conj() * -0.5
 
 
-rsqrt.backward_kernel(cuda="-0.5 * grad * conj(out * out * out)")
+rsqrt.backward_kernel(gradients_cpu.rsqrt_backward, cuda="-0.5 * grad * conj(out * out * out)")
 
 
 @rsqrt.samples
@@ -316,6 +320,9 @@ def reciprocal(input):
 @reciprocal.backward
 def _(grad, out):
     return -grad * (out * out).conj()
+
+
+reciprocal.backward_kernel(gradients_cpu.reciprocal_backward)
 
 
 @reciprocal.samples
@@ -348,6 +355,9 @@ def _(grad, input, exponent, needs, like):
         _to_base(grad, input, exponent, like.input) if needs.input else None,
         _to_exponent(grad, input, exponent) if needs.exponent else None,
     )
+
+
+pow.backward_kernel(gradients_cpu.pow_backward)
 
 
 def _to_base(grad, base, exponent, meta):

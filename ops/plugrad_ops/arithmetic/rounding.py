@@ -6,14 +6,10 @@ For a gradient that passes straight through there is the plugin plugrad-ste.
 import numpy as np
 
 from plugrad import operator, ops
+from plugrad_ops.arithmetic import cpu
 from plugrad_ops.sampling import unary
 
 NUMERIC = {"input": "numeric"}
-
-
-def _whole(round_floats, input):
-    """Integers and bools are whole already."""
-    return round_floats(input) if input.dtype.kind == "f" else input.copy()
 
 
 def _near_integer(input, *, tol):
@@ -40,12 +36,13 @@ def _samples(make):
     elementwise=True,
     dtypes=NUMERIC,
     kinks=_near_half,
+    cpu=cpu.round,
     cuda=".cuda:round",
     method=True,
 )
 def round(input, *, decimals=0):
     """The nearest multiple of ``10**-decimals``, ties to even; the derivative is 0 everywhere."""
-    return _whole(lambda x: np.round(x, decimals), input)
+    return cpu.round_of(input, decimals)
 
 
 round.backward(_no_gradient)
@@ -63,12 +60,13 @@ def _(make):
     elementwise=True,
     dtypes=NUMERIC,
     kinks=_near_integer,
+    cpu=cpu.floor,
     cuda="floor(input)",
     method=True,
 )
 def floor(input):
     """The greatest whole number that is not above; the derivative is 0 everywhere."""
-    return _whole(np.floor, input)
+    return cpu.floor_of(input)
 
 
 floor.backward(_no_gradient)
@@ -80,12 +78,13 @@ floor.samples(_samples)
     elementwise=True,
     dtypes=NUMERIC,
     kinks=_near_integer,
+    cpu=cpu.ceil,
     cuda="ceil(input)",
     method=True,
 )
 def ceil(input):
     """The least whole number that is not below; the derivative is 0 everywhere."""
-    return _whole(np.ceil, input)
+    return cpu.ceil_of(input)
 
 
 ceil.backward(_no_gradient)
@@ -97,12 +96,13 @@ ceil.samples(_samples)
     elementwise=True,
     dtypes=NUMERIC,
     kinks=_near_integer,
+    cpu=cpu.trunc,
     cuda="trunc(input)",
     method=True,
 )
 def trunc(input):
     """The next whole number towards 0; the derivative is 0 everywhere."""
-    return _whole(np.trunc, input)
+    return cpu.trunc_of(input)
 
 
 trunc.backward(_no_gradient)

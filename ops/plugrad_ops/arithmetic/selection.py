@@ -6,7 +6,7 @@ import numpy as np
 
 from plugrad import operator, ops
 from plugrad.backends.dtypes import rounded
-from plugrad_ops.arithmetic import cpu
+from plugrad_ops.arithmetic import cpu, selection_cpu
 from plugrad_ops.sampling import binary
 
 NUMERIC = {"input": "numeric", "other": "numeric"}
@@ -63,6 +63,7 @@ def _(grad, input, other):
     return _share(grad, input, other, larger=True)
 
 
+maximum.backward_kernel(selection_cpu.maximum_backward)
 maximum.samples(_with_ties)
 
 
@@ -85,6 +86,7 @@ def _(grad, input, other):
     return _share(grad, input, other, larger=False)
 
 
+minimum.backward_kernel(selection_cpu.minimum_backward)
 minimum.samples(_with_ties)
 
 
@@ -106,6 +108,7 @@ def _near_bound(input, min=None, max=None, *, tol):
     elementwise=True,
     dtypes={"input": "numeric", "min": "numeric", "max": "numeric"},
     kinks=_near_bound,
+    cpu=selection_cpu.clamp,
     cuda=".cuda:clamp",
     method=True,
 )
@@ -137,6 +140,9 @@ def _(grad, input, min, max):
     return grad, to_min, to_max
 
 
+clamp.backward_kernel(selection_cpu.clamp_backward)
+
+
 @clamp.samples
 def _(make):
     yield make.call(make.distinct(2, 4), -0.5, 0.75)
@@ -154,6 +160,7 @@ def _(make):
     "standard::where",
     elementwise=True,
     dtypes={"condition": "bool", "input": "number", "other": "number"},
+    cpu=selection_cpu.where,
     cuda="condition ? input : other",
 )
 def where(condition, input, other):
@@ -173,6 +180,9 @@ def _(grad, condition, needs):
         ops.where(condition, grad, 0.0) if needs.input else None,
         ops.where(condition, 0.0, grad) if needs.other else None,
     )
+
+
+where.backward_kernel(selection_cpu.where_backward)
 
 
 @where.samples

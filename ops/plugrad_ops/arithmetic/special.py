@@ -11,7 +11,7 @@ from operator import index
 import numpy as np
 
 from plugrad import Tensor, composite, operator, ops
-from plugrad_ops.arithmetic import special_cpu
+from plugrad_ops.arithmetic import gradients_cpu, special_cpu
 from plugrad_ops.sampling import binary, unary
 
 # --------------------------------------------------------------------- the gamma function's
@@ -249,16 +249,20 @@ def _near_margin(input, *, tol, eps=None):
     return (np.abs(input - eps) <= tol) | (np.abs(input - (1.0 - eps)) <= tol)
 
 
-@operator("standard::logit", elementwise=True, kinks=_near_margin, cuda=".cuda:logit", method=True)
+@operator(
+    "standard::logit",
+    elementwise=True,
+    kinks=_near_margin,
+    cpu=gradients_cpu.logit,
+    cuda=".cuda:logit",
+    method=True,
+)
 def logit(input, *, eps=None):
     """``log(input / (1 - input))``, the inverse of the sigmoid; NaN outside [0, 1].
 
     With `eps` the input is first clamped to ``[eps, 1 - eps]``; on these bounds and beyond the derivative is 0.
     """
-    if eps is None:
-        return np.log(input / (1.0 - input))
-    inside = np.minimum(np.maximum(input, eps), 1.0 - eps)
-    return np.log(inside / (1.0 - inside))
+    return gradients_cpu.logit_of(input, eps)
 
 
 @logit.backward
@@ -269,6 +273,9 @@ def _(grad, input, eps):
         outside, there = (input <= eps) | (input >= 1.0 - eps), 0.0
     safe = ops.where(outside, 0.5, input)
     return ops.where(outside, there, grad / (safe * (1.0 - safe)))
+
+
+logit.backward_kernel(gradients_cpu.logit_backward)
 
 
 @logit.samples

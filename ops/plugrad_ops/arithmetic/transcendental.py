@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from plugrad import operator, ops
-from plugrad_ops.arithmetic import cpu, rules
+from plugrad_ops.arithmetic import angles_cpu, cpu, gradients_cpu, rules, selection_cpu
 from plugrad_ops.sampling import binary, unary
 
 LN2 = math.log(2.0)
@@ -44,6 +44,9 @@ def _(grad, out):
     return grad * out * LN2
 
 
+exp2.backward_kernel(gradients_cpu.exp2_backward)
+
+
 @exp2.samples
 def _(make):
     yield from unary(make)
@@ -60,7 +63,7 @@ def _(grad, out):
     return grad * (out + 1.0)
 
 
-expm1.backward_kernel(cuda="grad * (out + 1)")
+expm1.backward_kernel(gradients_cpu.expm1_backward, cuda="grad * (out + 1)")
 
 
 @expm1.samples
@@ -96,6 +99,9 @@ def _(grad, input):
     return grad / (input * LN2)
 
 
+log2.backward_kernel(gradients_cpu.log2_backward)
+
+
 @log2.samples
 def _(make):
     yield from unary(make, low=0.3, high=3.0)
@@ -110,6 +116,9 @@ def log10(input):
 @log10.backward
 def _(grad, input):
     return grad / (input * LN10)
+
+
+log10.backward_kernel(gradients_cpu.log10_backward)
 
 
 @log10.samples
@@ -128,7 +137,7 @@ def _(grad, input):
     return grad / (input + 1.0)
 
 
-log1p.backward_kernel(cuda="grad / (1 + input)")
+log1p.backward_kernel(gradients_cpu.log1p_backward, cuda="grad / (1 + input)")
 
 
 @log1p.samples
@@ -136,7 +145,13 @@ def _(make):
     yield from unary(make, low=-0.6, high=2.0)
 
 
-@operator("standard::logaddexp", elementwise=True, cuda="logaddexp(input, other)", method=True)
+@operator(
+    "standard::logaddexp",
+    elementwise=True,
+    cpu=selection_cpu.logaddexp,
+    cuda="logaddexp(input, other)",
+    method=True,
+)
 def logaddexp(input, other):
     """``log(exp(input) + exp(other))`` without overflow.
 
@@ -153,6 +168,9 @@ def _(grad, input, other, out):
     return grad * ops.sigmoid(ahead), grad * ops.sigmoid(-ahead)
 
 
+logaddexp.backward_kernel(selection_cpu.logaddexp_backward)
+
+
 @logaddexp.samples
 def _(make):
     yield from binary(make)
@@ -164,7 +182,12 @@ def _(make):
 
 
 @operator(
-    "standard::sin", elementwise=True, dtypes="complex", cpu=cpu.sin, cuda="sin(input)", method=True
+    "standard::sin",
+    elementwise=True,
+    dtypes="complex",
+    cpu=angles_cpu.sin,
+    cuda="sin(input)",
+    method=True,
 )
 def sin(input):
     """Sine of an angle in radians."""
@@ -176,7 +199,7 @@ def _(grad, input):
     return grad * ops.cos(input).conj()
 
 
-sin.backward_kernel(cuda="grad * conj(cos(input))")
+sin.backward_kernel(angles_cpu.sin_backward, cuda="grad * conj(cos(input))")
 
 
 @sin.samples
@@ -186,7 +209,12 @@ def _(make):
 
 
 @operator(
-    "standard::cos", elementwise=True, dtypes="complex", cpu=cpu.cos, cuda="cos(input)", method=True
+    "standard::cos",
+    elementwise=True,
+    dtypes="complex",
+    cpu=angles_cpu.cos,
+    cuda="cos(input)",
+    method=True,
 )
 def cos(input):
     """Cosine of an angle in radians."""
@@ -198,7 +226,7 @@ def _(grad, input):
     return -grad * ops.sin(input).conj()
 
 
-cos.backward_kernel(cuda="-grad * conj(sin(input))")
+cos.backward_kernel(angles_cpu.cos_backward, cuda="-grad * conj(sin(input))")
 
 
 @cos.samples
@@ -207,7 +235,14 @@ def _(make):
     yield make.call(make.complex(2, 3))
 
 
-@operator("standard::tan", elementwise=True, dtypes="complex", cuda="tan(input)", method=True)
+@operator(
+    "standard::tan",
+    elementwise=True,
+    dtypes="complex",
+    cpu=angles_cpu.tan,
+    cuda="tan(input)",
+    method=True,
+)
 def tan(input):
     """Tangent of an angle in radians."""
     return np.tan(input)
@@ -218,7 +253,7 @@ def _(grad, out):
     return grad * (out * out + 1.0).conj()
 
 
-tan.backward_kernel(cuda="grad * conj(1 + out * out)")
+tan.backward_kernel(angles_cpu.tan_backward, cuda="grad * conj(1 + out * out)")
 
 
 @tan.samples
@@ -227,7 +262,7 @@ def _(make):
     yield make.call(make.complex(2, 3))
 
 
-@operator("standard::asin", elementwise=True, cuda="asin(input)", method=True)
+@operator("standard::asin", elementwise=True, cpu=angles_cpu.asin, cuda="asin(input)", method=True)
 def asin(input):
     """Angle in [-pi/2, pi/2] whose sine is `input`; NaN outside [-1, 1]."""
     return np.arcsin(input)
@@ -239,12 +274,15 @@ def _(grad, input):
     return grad * ops.rsqrt((1.0 - input) * (1.0 + input))
 
 
+asin.backward_kernel(angles_cpu.asin_backward)
+
+
 @asin.samples
 def _(make):
     yield from unary(make, low=-0.9, high=0.9)
 
 
-@operator("standard::acos", elementwise=True, cuda="acos(input)", method=True)
+@operator("standard::acos", elementwise=True, cpu=angles_cpu.acos, cuda="acos(input)", method=True)
 def acos(input):
     """Angle in [0, pi] whose cosine is `input`; NaN outside [-1, 1]."""
     return np.arccos(input)
@@ -255,12 +293,15 @@ def _(grad, input):
     return -grad * ops.rsqrt((1.0 - input) * (1.0 + input))
 
 
+acos.backward_kernel(angles_cpu.acos_backward)
+
+
 @acos.samples
 def _(make):
     yield from unary(make, low=-0.9, high=0.9)
 
 
-@operator("standard::atan", elementwise=True, cuda="atan(input)", method=True)
+@operator("standard::atan", elementwise=True, cpu=angles_cpu.atan, cuda="atan(input)", method=True)
 def atan(input):
     """Angle in (-pi/2, pi/2) whose tangent is `input`."""
     return np.arctan(input)
@@ -271,7 +312,7 @@ def _(grad, input):
     return grad / (input * input + 1.0)
 
 
-atan.backward_kernel(cuda="grad / (1 + input * input)")
+atan.backward_kernel(angles_cpu.atan_backward, cuda="grad / (1 + input * input)")
 
 
 @atan.samples
@@ -282,7 +323,14 @@ def _(make):
 # -------------------------------------------------------------------------------- hyperbolic
 
 
-@operator("standard::sinh", elementwise=True, dtypes="complex", cuda="sinh(input)", method=True)
+@operator(
+    "standard::sinh",
+    elementwise=True,
+    dtypes="complex",
+    cpu=angles_cpu.sinh,
+    cuda="sinh(input)",
+    method=True,
+)
 def sinh(input):
     """Hyperbolic sine."""
     return np.sinh(input)
@@ -302,7 +350,14 @@ def _(make):
     yield make.call(make.complex(2, 3))
 
 
-@operator("standard::cosh", elementwise=True, dtypes="complex", cuda="cosh(input)", method=True)
+@operator(
+    "standard::cosh",
+    elementwise=True,
+    dtypes="complex",
+    cpu=angles_cpu.cosh,
+    cuda="cosh(input)",
+    method=True,
+)
 def cosh(input):
     """Hyperbolic cosine."""
     return np.cosh(input)
@@ -336,7 +391,9 @@ def _(grad, input):
     return grad * ops.exp(-(input * input)) * (2.0 / math.sqrt(math.pi))
 
 
-erf.backward_kernel(cuda="grad * exp(-input * input) * 1.12837916709551257390")
+erf.backward_kernel(
+    gradients_cpu.erf_backward, cuda="grad * exp(-input * input) * 1.12837916709551257390"
+)
 
 
 @erf.samples
@@ -355,7 +412,9 @@ def _(grad, input):
     return grad * ops.exp(-(input * input)) * (-2.0 / math.sqrt(math.pi))
 
 
-erfc.backward_kernel(cuda="grad * exp(-input * input) * -1.12837916709551257390")
+erfc.backward_kernel(
+    gradients_cpu.erfc_backward, cuda="grad * exp(-input * input) * -1.12837916709551257390"
+)
 
 
 @erfc.samples

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from plugrad import composite, operator, ops
+from plugrad import operator
+from plugrad_ops.arithmetic import cpu
 from plugrad_ops.arithmetic.rounding import _near_integer
 from plugrad_ops.sampling import unary
 
@@ -74,10 +75,22 @@ bitwise_right_shift.samples(_shifts)
 # ----------------------------------------------------------------------- beside the point
 
 
-@composite("standard::frac", method=True, kinks=_near_integer)
+@operator(
+    "standard::frac",
+    elementwise=True,
+    kinks=_near_integer,
+    cpu=cpu.frac,
+    cuda="input - trunc(input)",
+    method=True,
+)
 def frac(input):
     """What `trunc` leaves out, with the sign of `input`; the derivative is 1."""
-    return input - ops.trunc(input)
+    return cpu.frac_of(input)
+
+
+@frac.backward
+def _(grad):
+    return grad
 
 
 frac.samples(unary)

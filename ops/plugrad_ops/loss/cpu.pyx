@@ -1,135 +1,245 @@
 # cython: boundscheck=False, wraparound=False
-"""Cross entropy over class indices, in C: one pass per row instead of a dozen calls of NumPy.
+"""Cross entropy over class indices, in C: one pass over the logits, in pieces that stay in the nearest cache.
 
-(a) For C-contiguous float32 and float64 logits with the classes last, and int64 targets. Everything else goes to the
-    NumPy functions of the declaration.
-(b) A row needs no memory but the gradient's own: its exponentials are written there (forward: into one row of scratch),
-    in a loop that vectorises, then summed in double.
-(c) The greatest element is taken out first unless it is infinite, as in `stable_logsumexp`.
+(a) For float32 and float64 logits (C) or (N, C) in C order, or few enough to be copied, and int64 targets. Everything
+    else goes to the NumPy functions of the declaration.
+(b) Short rows are taken together until they fill a block, so that their exponentials are one loop that vectorises
+    however few the classes are; long ones are taken as softmax takes them. No memory is needed but a block on the
+    stack; backward writes them into the gradient.
+(c) Exponentials are summed in double, in an order that depends on the number of classes alone.
+(d) The greatest element is taken out first unless it is infinite, as in `stable_logsumexp`. A NaN among the others may
+    be overlooked there: the loss is NaN in any case.
+(e) Threads share the rows. Losses of rows are added in their order, whatever the number of threads.
 """
 
 cimport numpy as cnp
-from libc.math cimport isfinite, isnan, log
+from cpython.object cimport PyObject
+from libc.math cimport isfinite, log
 from libc.stdlib cimport free, malloc
 
+from plugrad.backends.copies cimport copy_over
+from plugrad.backends.parallel cimport parallel_for
+from plugrad.backends.recycling cimport fresh
 from plugrad.graph.op cimport Kernel
+from plugrad_ops.activation.softmax_walk cimport row_sums
+cimport plugrad_ops.loops  # its macros  # no-cython-lint
 cimport plugrad_ops.vector_math  # its macros  # no-cython-lint
 
-from plugrad.graph.backend import backend_named
+from plugrad.backends import CPU
 
 cnp.import_array()
 
 cdef extern from *:
     """
-    #if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && defined(__GLIBC__)
-    #define PG_ROW __attribute__((target_clones("avx2", "default"), optimize("no-trapping-math"))) static void
-    #else
-    #define PG_ROW static void
-    #endif
-    #define PG_EXP_ROW(T)                                                                     \\
-        PG_ROW pg_exp_row_##T(const T *x, T *restrict out, T shift, Py_ssize_t n) {           \\
-            for (Py_ssize_t i = 0; i < n; i++) out[i] = PG_EXP(x[i] - shift); }               \\
-        PG_ROW pg_scale_row_##T(T *out, T scale, T shift, Py_ssize_t n) {                     \\
+    #define PG_ROWS(T)                                                                            \\
+        /* The greatest element of each row. */                                                   \\
+        PG_LOOP pg_tops_##T(const T *x, T *restrict tops, Py_ssize_t rows, Py_ssize_t n) {        \\
+            for (; rows > 0; rows--, x += n) {                                                    \\
+                T top = x[0];                                                                     \\
+                for (Py_ssize_t j = 1; j < n; j++) top = x[j] > top ? x[j] : top;                 \\
+                *tops++ = top; } }                                                                \\
+        /* exp(x - shift) of each row's own shift; their sums are added to `totals`. */           \\
+        PG_LOOP pg_exps_##T(const T *x, const T *shifts, T *restrict out, double *restrict totals, \\
+                            Py_ssize_t rows, Py_ssize_t n) {                                      \\
+            Py_ssize_t i, j; int k;                                                               \\
+            for (i = 0; i < rows; i++)                                                            \\
+                for (j = 0; j < n; j++) out[i * n + j] = x[i * n + j] - shifts[i];                \\
+            for (i = 0; i < rows * n; i++) out[i] = PG_EXP(out[i]);                               \\
+            for (i = 0; i < rows; i++, out += n) {                                                \\
+                double lane[8] = {0}, total = 0;                                                  \\
+                for (j = 0; j + 8 <= n; j += 8)                                                   \\
+                    for (k = 0; k < 8; k++) lane[k] += out[j + k];                                \\
+                for (; j < n; j++) total += out[j];                                               \\
+                for (k = 0; k < 8; k++) total += lane[k];                                         \\
+                totals[i] += total; } }                                                           \\
+        PG_LOOP pg_scale_##T(T *out, T scale, T shift, Py_ssize_t n) {                            \\
             for (Py_ssize_t i = 0; i < n; i++) out[i] = out[i] * scale + shift; }
-    PG_EXP_ROW(float)
-    PG_EXP_ROW(double)
+    PG_ROWS(float)
+    PG_ROWS(double)
     """
-    void pg_exp_row_float(const float *x, float *out, float shift, Py_ssize_t n) noexcept nogil
-    void pg_exp_row_double(const double *x, double *out, double shift, Py_ssize_t n) noexcept nogil
-    void pg_scale_row_float(float *out, float scale, float shift, Py_ssize_t n) noexcept nogil
-    void pg_scale_row_double(double *out, double scale, double shift, Py_ssize_t n) noexcept nogil
+    void pg_tops_float(const float *x, float *tops, Py_ssize_t rows, Py_ssize_t n) noexcept nogil
+    void pg_tops_double(const double *x, double *tops, Py_ssize_t rows, Py_ssize_t n) noexcept nogil
+    void pg_exps_float(
+        const float *x, const float *shifts, float *out, double *totals, Py_ssize_t rows, Py_ssize_t n
+    ) noexcept nogil
+    void pg_exps_double(
+        const double *x, const double *shifts, double *out, double *totals, Py_ssize_t rows, Py_ssize_t n
+    ) noexcept nogil
+    void pg_scale_float(float *out, float scale, float shift, Py_ssize_t n) noexcept nogil
+    void pg_scale_double(double *out, double scale, double shift, Py_ssize_t n) noexcept nogil
 
 ctypedef fused real:
     float
     double
 
-cdef object CPU = backend_named("cpu")
+cdef enum:
+    BLOCK = 2048        # elements
+    MOST_ROWS = 128     # of a block
+    LONG = 64           # elements of a row
+    COPIED = 131_072    # elements; NumPy walks longer arrays of another layout faster than they are copied
+    SHARED_FROM = 32768  # elements that are worth several threads
+
+cdef struct Work:
+    const void *x
+    const cnp.int64_t *target
+    const void *grad
+    void *out
+    double *losses
+    Py_ssize_t n
+    Py_ssize_t grad_step
+    cnp.int64_t ignored
+    double smoothing
+    double divisor
 
 
-cdef inline double row_exp(const real *x, real *out, Py_ssize_t n, real *shift) noexcept nogil:
-    """Write exp(x - shift) and return its sum; the shift is the greatest finite element, or 0."""
-    cdef real top = x[0]
-    cdef double total = 0.0
+# ---- rows ----------------------------------------------------------------------------------------------------
+
+cdef inline void sums_of(
+    const real *x, real *tops, real *out, double *totals, Py_ssize_t rows, Py_ssize_t n, bint keep
+) noexcept nogil:
+    """What is subtracted from each row, its greatest element or 0 for an infinite one; sums of the exponentials.
+
+    Those of short rows are written in any case.
+    """
+    cdef double[2] found
     cdef Py_ssize_t i
-    for i in range(1, n):
-        top = x[i] if x[i] > top or isnan(x[i]) else top
-    if not isfinite(top):
-        top = 0
-    shift[0] = top
+    if n >= LONG:
+        for i in range(rows):
+            row_sums(real is double, x + i * n, out + i * n if keep else NULL, n, found)
+            tops[i], totals[i] = <real>found[0], found[1]
+        return
     if real is float:
-        pg_exp_row_float(x, out, top, n)
+        pg_tops_float(x, tops, rows, n)
     else:
-        pg_exp_row_double(x, out, top, n)
-    for i in range(n):
-        total += out[i]
-    return total
-
-
-cdef Py_ssize_t forward(
-    const real *x, const cnp.int64_t *target, real *losses, real *scratch, Py_ssize_t rows, Py_ssize_t n,
-    cnp.int64_t ignored, double smoothing, double *total
-) noexcept nogil:
-    """Losses of all rows and their sum; returns how many rows count, or -1 - i if target i is no class."""
-    cdef Py_ssize_t i, j, kept = 0
-    cdef double loss, scale, even
-    cdef real shift
-    total[0] = 0.0
+        pg_tops_double(x, tops, rows, n)
     for i in range(rows):
-        if target[i] == ignored:
-            if losses != NULL:
-                losses[i] = 0
-            continue
-        if target[i] < 0 or target[i] >= n:
-            return -1 - i
-        scale = log(row_exp(&x[i * n], scratch, n, &shift)) + shift
-        loss = scale - x[i * n + target[i]]
-        if smoothing != 0.0:
-            even = 0.0
-            for j in range(n):
-                even += x[i * n + j]
-            loss = (1.0 - smoothing) * loss + smoothing * (scale - even / n)
-        if losses != NULL:
-            losses[i] = <real>loss
-        total[0] += loss
-        kept += 1
-    return kept
+        totals[i] = 0.0
+        if not isfinite(tops[i]):
+            tops[i] = 0
+    if real is float:
+        pg_exps_float(x, tops, out, totals, rows, n)
+    else:
+        pg_exps_double(x, tops, out, totals, rows, n)
 
 
-cdef void backward(
-    const real *x, const cnp.int64_t *target, const real *grad, Py_ssize_t grad_step, double divisor, real *out,
-    Py_ssize_t rows, Py_ssize_t n, cnp.int64_t ignored, double smoothing
-) noexcept nogil:
+cdef inline Py_ssize_t rows_together(Py_ssize_t n) noexcept nogil:
+    return max(1, min(<Py_ssize_t>MOST_ROWS, BLOCK // n))
+
+
+cdef void forward(Work *the, const real *x, Py_ssize_t begin, Py_ssize_t end) noexcept nogil:
+    """The losses of rows; their targets are classes, or ignored."""
+    cdef real[BLOCK] exps
+    cdef real[MOST_ROWS] tops
+    cdef double[MOST_ROWS] totals
+    cdef Py_ssize_t n = the.n, i = begin, j, r, rows
+    cdef double scale, even
+    cdef const real *row
+    while i < end:
+        rows = min(rows_together(n), end - i)
+        row = x + i * n
+        sums_of(row, tops, exps, totals, rows, n, False)
+        for r in range(rows):
+            if the.target[i] == the.ignored:
+                the.losses[i] = 0.0
+            else:
+                scale = log(totals[r]) + tops[r]
+                the.losses[i] = scale - row[the.target[i]]
+                if the.smoothing != 0.0:
+                    even = 0.0
+                    for j in range(n):
+                        even += row[j]
+                    the.losses[i] = (1.0 - the.smoothing) * the.losses[i] + the.smoothing * (scale - even / n)
+            row += n
+            i += 1
+
+
+cdef void backward(Work *the, const real *x, Py_ssize_t begin, Py_ssize_t end) noexcept nogil:
     """grad * (softmax - wanted), where wanted is one-hot but for the share `smoothing` spread evenly."""
-    cdef Py_ssize_t i, j
-    cdef double factor, total
-    cdef real shift
-    for i in range(rows):
-        if target[i] == ignored:
-            for j in range(n):
-                out[i * n + j] = 0
-            continue
-        factor = grad[i * grad_step] / divisor
-        total = row_exp(&x[i * n], &out[i * n], n, &shift)
-        if real is float:
-            pg_scale_row_float(&out[i * n], <float>(factor / total), <float>(-factor * smoothing / n), n)
-        else:
-            pg_scale_row_double(&out[i * n], factor / total, -factor * smoothing / n, n)
-        out[i * n + target[i]] -= <real>(factor * (1.0 - smoothing))
+    cdef real *out = <real *>the.out
+    cdef const real *grad = <const real *>the.grad
+    cdef real[MOST_ROWS] tops
+    cdef double[MOST_ROWS] totals
+    cdef Py_ssize_t n = the.n, i = begin, j, r, rows
+    cdef double factor
+    while i < end:
+        rows = min(rows_together(n), end - i)
+        sums_of(x + i * n, tops, out + i * n, totals, rows, n, True)
+        for r in range(rows):
+            if the.target[i] == the.ignored:
+                for j in range(n):
+                    out[i * n + j] = 0
+            else:
+                factor = grad[i * the.grad_step] / the.divisor
+                if real is float:
+                    pg_scale_float(out + i * n, <float>(factor / totals[r]), <float>(-factor * the.smoothing / n), n)
+                else:
+                    pg_scale_double(out + i * n, factor / totals[r], -factor * the.smoothing / n, n)
+                out[i * n + the.target[i]] -= <real>(factor * (1.0 - the.smoothing))
+            i += 1
 
 
-cdef bint suits(cnp.ndarray x, cnp.ndarray target):
+cdef void forward_float(void *the, Py_ssize_t begin, Py_ssize_t end) noexcept nogil:
+    forward[float](<Work *>the, <const float *>(<Work *>the).x, begin, end)
+
+
+cdef void forward_double(void *the, Py_ssize_t begin, Py_ssize_t end) noexcept nogil:
+    forward[double](<Work *>the, <const double *>(<Work *>the).x, begin, end)
+
+
+cdef void backward_float(void *the, Py_ssize_t begin, Py_ssize_t end) noexcept nogil:
+    backward[float](<Work *>the, <const float *>(<Work *>the).x, begin, end)
+
+
+cdef void backward_double(void *the, Py_ssize_t begin, Py_ssize_t end) noexcept nogil:
+    backward[double](<Work *>the, <const double *>(<Work *>the).x, begin, end)
+
+
+cdef inline void share(Work *the, Py_ssize_t rows, bint narrow, bint back) noexcept nogil:
+    """Run over all rows, in several threads where that is worth it."""
+    if back:
+        parallel_for(rows, max(1, SHARED_FROM // 2 // the.n), backward_float if narrow else backward_double, the)
+    else:
+        parallel_for(rows, max(1, SHARED_FROM // 2 // the.n), forward_float if narrow else forward_double, the)
+
+
+# ---- kernels -------------------------------------------------------------------------------------------------
+
+cdef cnp.ndarray contiguous(cnp.ndarray array):
+    cdef cnp.ndarray out
+    if cnp.PyArray_ISCARRAY_RO(array):
+        return array
+    out = fresh(cnp.PyArray_NDIM(array), cnp.PyArray_DIMS(array), cnp.PyArray_TYPE(array))
+    copy_over(out, array)
+    return out
+
+
+cdef bint suits(cnp.ndarray x, cnp.ndarray target) noexcept:
     """Whether the loops take these arrays."""
     cdef int kind = cnp.PyArray_TYPE(x)
     return (
         (kind == cnp.NPY_FLOAT or kind == cnp.NPY_DOUBLE)
         and cnp.PyArray_TYPE(target) == cnp.NPY_INT64
-        and cnp.PyArray_ISCARRAY_RO(x)
+        and cnp.PyArray_ISBEHAVED_RO(x)
+        and (cnp.PyArray_IS_C_CONTIGUOUS(x) or cnp.PyArray_SIZE(x) <= COPIED)
         and cnp.PyArray_ISCARRAY_RO(target)
         and (cnp.PyArray_NDIM(x) == 1 or cnp.PyArray_NDIM(x) == 2)
         and cnp.PyArray_NDIM(target) == cnp.PyArray_NDIM(x) - 1
         and (cnp.PyArray_NDIM(x) == 1 or cnp.PyArray_DIM(x, 0) == cnp.PyArray_DIM(target, 0))
         and cnp.PyArray_DIM(x, cnp.PyArray_NDIM(x) - 1) > 0
     )
+
+
+cdef Py_ssize_t count_kept(
+    const cnp.int64_t *target, Py_ssize_t rows, cnp.int64_t ignored, Py_ssize_t n
+) noexcept nogil:
+    """How many targets are not ignored; -1 if one of them is no class."""
+    cdef Py_ssize_t i, kept = 0
+    for i in range(rows):
+        if target[i] != ignored:
+            if target[i] < 0 or target[i] >= n:
+                return -1
+            kept += 1
+    return kept
 
 
 cdef class CrossEntropy(Kernel):
@@ -144,76 +254,90 @@ cdef class CrossEntropy(Kernel):
     cdef object call(self, tuple args, tuple kwnames):
         cdef cnp.ndarray x = <cnp.ndarray>args[0], target = <cnp.ndarray>args[1], out
         cdef object reduction = args[3]
-        cdef double smoothing = args[4], total
-        cdef cnp.int64_t ignored = args[2]
-        cdef Py_ssize_t n, rows, kept
-        cdef void *losses = NULL
-        cdef void *scratch
-        if not suits(x, target) or reduction not in ("mean", "sum", "none") or not 0.0 <= smoothing <= 1.0:
+        cdef Work the
+        cdef double[MOST_ROWS] few
+        cdef double total = 0.0
+        cdef Py_ssize_t rows, kept, i
+        cdef bint narrow
+        the.smoothing, the.ignored = args[4], args[2]
+        if not suits(x, target) or reduction not in ("mean", "sum", "none") or not 0.0 <= the.smoothing <= 1.0:
             return self.otherwise.call(args, kwnames)
-        n = cnp.PyArray_DIM(x, cnp.PyArray_NDIM(x) - 1)
-        rows = cnp.PyArray_SIZE(target)
-        out = <cnp.ndarray>cnp.PyArray_EMPTY(
-            cnp.PyArray_NDIM(target) if reduction == "none" else 0, cnp.PyArray_DIMS(target), cnp.PyArray_TYPE(x), 0
-        )
-        if reduction == "none":
-            losses = cnp.PyArray_DATA(out)
-        scratch = malloc(n * cnp.PyArray_ITEMSIZE(x))
-        if scratch == NULL:
-            raise MemoryError()
-        with nogil:
-            if cnp.PyArray_TYPE(x) == cnp.NPY_FLOAT:
-                kept = forward[float](
-                    <const float *>cnp.PyArray_DATA(x), <const cnp.int64_t *>cnp.PyArray_DATA(target), <float *>losses,
-                    <float *>scratch, rows, n, ignored, smoothing, &total
-                )
-            else:
-                kept = forward[double](
-                    <const double *>cnp.PyArray_DATA(x), <const cnp.int64_t *>cnp.PyArray_DATA(target),
-                    <double *>losses, <double *>scratch, rows, n, ignored, smoothing, &total
-                )
-        free(scratch)
+        x = contiguous(x)
+        the.n, rows = cnp.PyArray_DIM(x, cnp.PyArray_NDIM(x) - 1), cnp.PyArray_SIZE(target)
+        the.x, the.target = cnp.PyArray_DATA(x), <const cnp.int64_t *>cnp.PyArray_DATA(target)
+        kept = count_kept(the.target, rows, the.ignored, the.n)
         if kept < 0:
             return self.otherwise.call(args, kwnames)  # which names the target
-        if losses == NULL:
+        narrow = cnp.PyArray_TYPE(x) == cnp.NPY_FLOAT
+        the.losses = &few[0]
+        if rows > MOST_ROWS:
+            the.losses = <double *>malloc(rows * sizeof(double))
+        if the.losses == NULL:
+            raise MemoryError
+        if rows * the.n < SHARED_FROM:
+            share(&the, rows, narrow, False)
+        else:
+            with nogil:
+                share(&the, rows, narrow, False)
+        out = fresh(
+            cnp.PyArray_NDIM(target) if reduction == "none" else 0, cnp.PyArray_DIMS(target), cnp.PyArray_TYPE(x)
+        )
+        if reduction == "none":
+            for i in range(rows):
+                write(out, i, the.losses[i])
+        else:
+            for i in range(rows):
+                total += the.losses[i]
             if reduction == "mean":
                 total = total / kept if kept else float("nan")
-            if cnp.PyArray_TYPE(x) == cnp.NPY_FLOAT:
-                (<float *>cnp.PyArray_DATA(out))[0] = <float>total
-            else:
-                (<double *>cnp.PyArray_DATA(out))[0] = total
+            write(out, 0, total)
+        if rows > MOST_ROWS:
+            free(the.losses)
         return out
 
 
-def cross_entropy_gradient(
-    cnp.ndarray grad, cnp.ndarray input, cnp.ndarray target, ignore_index, str reduction, double label_smoothing
-):
-    """The gradient of the logits; None where the loops do not take these arrays."""
-    cdef double divisor = 1.0
-    cdef cnp.int64_t ignored = ignore_index
-    cdef const cnp.int64_t *t
-    cdef cnp.ndarray out
-    cdef Py_ssize_t n, rows, i, kept = 0, step = 1 if reduction == "none" else 0
-    cdef int kind = cnp.PyArray_TYPE(input)
-    if not suits(input, target) or cnp.PyArray_TYPE(grad) != kind or not cnp.PyArray_ISCARRAY_RO(grad):
-        return None
-    n = cnp.PyArray_DIM(input, cnp.PyArray_NDIM(input) - 1)
-    rows = cnp.PyArray_SIZE(target)
-    t = <const cnp.int64_t *>cnp.PyArray_DATA(target)
-    if reduction == "mean":
-        for i in range(rows):
-            kept += t[i] != ignored
-        divisor = kept
-    out = <cnp.ndarray>cnp.PyArray_EMPTY(cnp.PyArray_NDIM(input), cnp.PyArray_DIMS(input), kind, 0)
-    with nogil:
-        if kind == cnp.NPY_FLOAT:
-            backward[float](
-                <const float *>cnp.PyArray_DATA(input), t, <const float *>cnp.PyArray_DATA(grad), step, divisor,
-                <float *>cnp.PyArray_DATA(out), rows, n, ignored, label_smoothing
-            )
+cdef inline void write(cnp.ndarray out, Py_ssize_t i, double value) noexcept:
+    if cnp.PyArray_TYPE(out) == cnp.NPY_FLOAT:
+        (<float *>cnp.PyArray_DATA(out))[i] = <float>value
+    else:
+        (<double *>cnp.PyArray_DATA(out))[i] = value
+
+
+cdef class CrossEntropyGradient(Kernel):
+    """The backward kernel, from (grad, input, target, ignore_index, reduction, label_smoothing)."""
+
+    cdef Kernel otherwise
+
+    def __init__(self, function):
+        Kernel.__init__(self, function)
+        self.otherwise = CPU.kernel(function)
+
+    cdef object call_all(self, PyObject **args, Py_ssize_t n):
+        cdef cnp.ndarray grad = <cnp.ndarray>args[0], x = <cnp.ndarray>args[1], target = <cnp.ndarray>args[2], out
+        cdef object reduction = <object>args[4]
+        cdef Work the
+        cdef Py_ssize_t rows, kept
+        cdef bint narrow
+        if (
+            not suits(x, target) or cnp.PyArray_TYPE(grad) != cnp.PyArray_TYPE(x)
+            or not cnp.PyArray_ISCARRAY_RO(grad)
+        ):
+            return self.otherwise.call_all(args, n)
+        x = contiguous(x)
+        the.ignored, the.smoothing = <object>args[3], <object>args[5]
+        the.n, rows = cnp.PyArray_DIM(x, cnp.PyArray_NDIM(x) - 1), cnp.PyArray_SIZE(target)
+        the.x, the.target = cnp.PyArray_DATA(x), <const cnp.int64_t *>cnp.PyArray_DATA(target)
+        kept = count_kept(the.target, rows, the.ignored, the.n)
+        if kept < 0:
+            return self.otherwise.call_all(args, n)
+        the.divisor = kept if reduction == "mean" else 1.0
+        the.grad, the.grad_step = cnp.PyArray_DATA(grad), reduction == "none"
+        narrow = cnp.PyArray_TYPE(x) == cnp.NPY_FLOAT
+        out = fresh(cnp.PyArray_NDIM(x), cnp.PyArray_DIMS(x), cnp.PyArray_TYPE(x))
+        the.out = cnp.PyArray_DATA(out)
+        if rows * the.n < SHARED_FROM:
+            share(&the, rows, narrow, True)
         else:
-            backward[double](
-                <const double *>cnp.PyArray_DATA(input), t, <const double *>cnp.PyArray_DATA(grad), step, divisor,
-                <double *>cnp.PyArray_DATA(out), rows, n, ignored, label_smoothing
-            )
-    return out
+            with nogil:
+                share(&the, rows, narrow, True)
+        return out, None

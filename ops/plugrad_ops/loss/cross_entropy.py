@@ -10,7 +10,7 @@ import math
 import numpy as np
 
 from plugrad import composite, operator, ops
-from plugrad.backends.dtypes import kind, wide
+from plugrad.backends.dtypes import wide
 from plugrad.backends.sums import add_reduce
 from plugrad_ops.loss import cpu
 from plugrad_ops.loss.ops import check_reduction, reduced
@@ -149,11 +149,7 @@ def _(grad, input, target, ignore_index, reduction, label_smoothing):
     return weight * (ops.softmax(input, dim=dim) - wanted), None
 
 
-@softmax_cross_entropy.backward_kernel(cuda=".cross_entropy_cuda:softmax_cross_entropy_backward")
-def _(grad, input, target, ignore_index, reduction, label_smoothing):
-    out = cpu.cross_entropy_gradient(grad, input, target, ignore_index, reduction, label_smoothing)
-    if out is not None:
-        return out, None
+def _softmax_cross_entropy_gradient(grad, input, target, ignore_index, reduction, label_smoothing):
     dim = 0 if input.ndim == 1 else 1
     classes = input.shape[dim]
     kept = target != ignore_index
@@ -171,6 +167,12 @@ def _(grad, input, target, ignore_index, reduction, label_smoothing):
         grad = grad / input.dtype.type(np.count_nonzero(kept))
     out *= np.expand_dims(np.where(kept, grad, input.dtype.type(0)), dim)
     return out.astype(input.dtype, copy=False), None
+
+
+softmax_cross_entropy.backward_kernel(
+    cpu.CrossEntropyGradient(_softmax_cross_entropy_gradient),
+    cuda=".cross_entropy_cuda:softmax_cross_entropy_backward",
+)
 
 
 @softmax_cross_entropy.samples
@@ -217,13 +219,14 @@ def nll_loss(input, target, weight=None, *, ignore_index=-100, reduction="mean")
     name = "nll_loss"
     check_reduction(name, reduction)
     dim, _ = _with_dim(name, input, target)
+    if weight is None:
+        return ops.picked_nll(input, target, ignore_index=ignore_index, reduction=reduction)
     dtype = wide(input.dtype)
     if dtype != input.dtype:  # which cannot count many targets
-        weight = None if weight is None else ops.cast(weight, dtype=dtype)
         loss = ops.nll_loss(
             ops.cast(input, dtype=dtype),
             target,
-            weight,
+            ops.cast(weight, dtype=dtype),
             ignore_index=ignore_index,
             reduction=reduction,
         )
@@ -233,10 +236,6 @@ def nll_loss(input, target, weight=None, *, ignore_index=-100, reduction="mean")
         name, input, ops.unsqueeze(target, dim=dim), ops.unsqueeze(kept, dim=dim), dim
     )
     loss = ops.where(kept, -ops.squeeze(picked, dim=dim), 0)
-    if weight is None:
-        if reduction != "mean":
-            return reduced(name, loss, reduction)
-        return ops.sum(loss) / ops.cast(ops.sum(kept), dtype=input.dtype)
     weight = _class_weight(name, weight, input.shape[dim])
     factor = ops.where(kept, weight[ops.squeeze(at, dim=dim)], 0)
     loss = factor * loss
@@ -302,7 +301,7 @@ def cross_entropy(
         Shapes do not fit together.
     """
     name = "cross_entropy"
-    if kind(target.dtype) in "fc":
+    if target.is_floating_point() or target.dtype.kind == "c":
         return _with_probabilities(name, input, target, weight, reduction, label_smoothing)
     if weight is None:
         return ops.softmax_cross_entropy(

@@ -3,6 +3,7 @@
 import numpy as np
 
 from plugrad import composite, operator, ops
+from plugrad_ops.loss import errors_cpu
 from plugrad_ops.loss.ops import (
     _error_arrays,
     _error_gradients,
@@ -24,7 +25,6 @@ def check_delta(delta):
         raise RuntimeError(f"huber_loss: delta must be positive, got {delta}")
 
 
-@operator("standard::huber_loss", infer=_meta, cuda=".errors_cuda:huber_loss")
 def huber_loss(input, target, *, reduction="mean", delta=1.0):
     """Half the squared error, from `delta` on continued by its tangent (Huber, Ann. Math. Statist. 35 (1964), 73).
 
@@ -44,16 +44,27 @@ def huber_loss(input, target, *, reduction="mean", delta=1.0):
     return _reduce_array(np.multiply(error, near, out=error), reduction, error.dtype)
 
 
+huber_loss = operator(
+    "standard::huber_loss",
+    infer=_meta,
+    cpu=errors_cpu.huber_loss(huber_loss),
+    cuda=".errors_cuda:huber_loss",
+)(huber_loss)
+
+
 @huber_loss.backward
 def _(grad, input, target, like, needs, reduction, delta):
     slope = ops.clamp(input - target, min=-delta, max=delta)
     return _error_gradients(slope, grad, like, needs, reduction)
 
 
-@huber_loss.backward_kernel(cuda=".errors_cuda:huber_loss.backward")
-def _(grad, input, target, like, needs, reduction, delta):
+def _huber_loss_gradient(grad, input, target, like, needs, reduction, delta):
     slope = np.asarray(input - target)
     return _error_arrays(np.clip(slope, -delta, delta, out=slope), grad, like, needs, reduction)
+
+
+huber_loss.backward_kernel(errors_cpu.huber_loss_gradient(_huber_loss_gradient))
+huber_loss.backward_kernel(cuda=".errors_cuda:huber_loss.backward")
 
 
 @huber_loss.samples

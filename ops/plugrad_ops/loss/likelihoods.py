@@ -2,9 +2,8 @@
 
 import math
 
-import numpy as np
-
 from plugrad import composite, elementwise, operator, ops
+from plugrad_ops.loss import entropies_cpu
 from plugrad_ops.loss.ops import check_reduction, reduced
 
 # ---- divergence ----------------------------------------------------------------------------------------------
@@ -13,11 +12,12 @@ from plugrad_ops.loss.ops import check_reduction, reduced
 @operator(
     "standard::divergence",
     elementwise=True,
+    cpu=entropies_cpu.divergence,
     cuda="(target == 0 ? T(0) : target * log(target)) - target * input",
 )
 def divergence(input, target):
     """``target * (log(target) - input)``, whose first part is 0 at target 0."""
-    return np.where(target == 0, 0, target * np.log(target)) - target * input
+    return entropies_cpu.divergence_of(input, target)
 
 
 @divergence.backward
@@ -27,7 +27,8 @@ def _(grad, input, target, needs):
 
 
 divergence.backward_kernel(
-    cuda={"input": "-grad * target", "target": "grad * (log(target) + (1 - input))"}
+    entropies_cpu.divergence_backward,
+    cuda={"input": "-grad * target", "target": "grad * (log(target) + (1 - input))"},
 )
 
 
@@ -44,6 +45,8 @@ divergence_of_logs = elementwise(
     "where(exp(target) == 0, 0, exp(target) * (target - input))",
     parameters=("input", "target"),
     doc="``exp(target) * (target - input)``; 0 where the exponential is.",
+    cpu=entropies_cpu.divergence_of_logs,
+    cpu_backward=entropies_cpu.log_divergence_backward,
 )
 
 
@@ -85,6 +88,24 @@ def _(make):
 
 # ---- likelihoods ---------------------------------------------------------------------------------------------
 
+poisson_nll = elementwise(
+    "standard::poisson_nll",
+    "exp(input) - target * input",
+    parameters=("input", "target"),
+    doc="``exp(input) - target * input``; see `poisson_nll_loss`.",
+    cpu=entropies_cpu.poisson,
+    cpu_backward=entropies_cpu.poisson_backward,
+)
+
+gaussian_nll = elementwise(
+    "standard::gaussian_nll",
+    "0.5 * (log(var) + (input - target) ** 2 / var)",
+    parameters=("input", "target", "var"),
+    doc="``(log(var) + (input - target) ** 2 / var) / 2``; see `gaussian_nll_loss`.",
+    cpu=entropies_cpu.gaussian,
+    cpu_backward=entropies_cpu.gaussian_backward,
+)
+
 
 @composite("standard::poisson_nll_loss")
 def poisson_nll_loss(input, target, log_input=True, full=False, eps=1e-8, reduction="mean"):
@@ -106,7 +127,7 @@ def poisson_nll_loss(input, target, log_input=True, full=False, eps=1e-8, reduct
     """
     check_reduction("poisson_nll_loss", reduction)
     if log_input:
-        loss = ops.exp(input) - target * input
+        loss = ops.poisson_nll(input, target)
     else:
         loss = input - target * ops.log(input + eps)
     if full:
@@ -162,8 +183,7 @@ def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"
             )
     least = var.detach()
     var = var + (ops.clamp(least, min=eps) - least)
-    error = input - target
-    loss = 0.5 * (ops.log(var) + error * error / var)
+    loss = ops.gaussian_nll(input, target, var)
     if full:
         loss = loss + 0.5 * math.log(2 * math.pi)
     return reduced(name, loss, reduction)

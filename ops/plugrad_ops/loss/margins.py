@@ -66,7 +66,7 @@ def _(make):
 def soft_margin_loss(input, target, reduction="mean"):
     """``log(1 + exp(-target * input))`` for targets 1 and -1, without overflow."""
     check_reduction("soft_margin_loss", reduction)
-    return reduced("soft_margin_loss", -ops.logsigmoid(target * input), reduction)
+    return -reduced("soft_margin_loss", ops.logsigmoid(target * input), reduction)
 
 
 @soft_margin_loss.samples
@@ -122,16 +122,13 @@ def multi_margin_loss(input, target, weight=None, p=1, margin=1.0, reduction="me
         )
     if weight is not None and weight.shape != (classes,):
         raise RuntimeError(f"{name}: weight must have shape {(classes,)}, got {weight.shape}")
-    at = ops.reshape(target, (-1, 1))
-    picked, at = at_classes(name, scores, at, at == at, 1)
-    lack = ops.relu(margin - picked + scores)
-    if p == 2:
-        lack = lack * lack
-    at = ops.reshape(at, (-1,))
-    own = ops.one_hot(at, num_classes=classes) != 0
-    loss = ops.sum(ops.where(own, 0.0, lack), dim=1) / classes
+    rows = target if batched and target.ndim else ops.reshape(target, (-1,))
+    asked = reduction if weight is None else "none"
+    loss = ops.class_margins(scores, rows, p=p, margin=margin, reduction=asked)
+    if asked != "none":
+        return loss
     if weight is not None:
-        loss = loss * weight[at]
+        loss = loss * weight[rows]
     return reduced(name, loss if batched else ops.reshape(loss, target.shape), reduction)
 
 
@@ -287,8 +284,8 @@ def cosine_embedding_loss(input1, input2, target, margin=0.0, reduction="mean"):
             f"{name}: inputs must have shape (N, D) with target (N), or (D) with a 0-d target, got {input1.shape}, "
             f"{input2.shape} and {target.shape}"
         )
-    square1 = ops.sum(input1 * input1, dim=-1) + COSINE_EPS
-    square2 = ops.sum(input2 * input2, dim=-1) + COSINE_EPS
+    square1 = ops.sum(ops.square(input1), dim=-1) + COSINE_EPS
+    square2 = ops.sum(ops.square(input2), dim=-1) + COSINE_EPS
     cosine = ops.sum(input1 * input2, dim=-1) / ops.sqrt(square1 * square2)
     near = ops.where(target == 1, 1.0 - cosine, 0.0)
     loss = near + ops.where(target == -1, ops.relu(cosine - margin), 0.0)

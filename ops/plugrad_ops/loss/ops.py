@@ -8,6 +8,7 @@ import numpy as np
 
 from plugrad import composite, operator, ops
 from plugrad.backends.dtypes import finfo
+from plugrad_ops.loss import entropies_cpu, errors_cpu
 from plugrad_ops.reduction.ops import sum_array_to
 
 REDUCTIONS = ("mean", "sum", "none")
@@ -101,7 +102,6 @@ def _error_samples(make):
     yield make.error(RuntimeError, "do not broadcast", make.normal(2), make.normal(3))
 
 
-@operator("standard::mse_loss", infer=_error_meta, cuda=".errors_cuda:mse_loss")
 def mse_loss(input, target, *, reduction="mean"):
     """The squared error; the two broadcast.
 
@@ -118,17 +118,26 @@ def mse_loss(input, target, *, reduction="mean"):
     return _reduce_array(np.multiply(error, error, out=error), reduction, error.dtype)
 
 
+mse_loss = operator(
+    "standard::mse_loss",
+    infer=_error_meta,
+    cpu=errors_cpu.mse_loss(mse_loss),
+    cuda=".errors_cuda:mse_loss",
+)(mse_loss)
+
+
 @mse_loss.backward
 def _(grad, input, target, like, needs, reduction):
     return _error_gradients(2 * (input - target), grad, like, needs, reduction)
 
 
-@mse_loss.backward_kernel(cuda=".errors_cuda:mse_loss.backward")
-def _(grad, input, target, like, needs, reduction):
+def _mse_loss_gradient(grad, input, target, like, needs, reduction):
     slope = np.asarray(input - target)
     return _error_arrays(np.multiply(slope, 2, out=slope), grad, like, needs, reduction)
 
 
+mse_loss.backward_kernel(errors_cpu.mse_loss_gradient(_mse_loss_gradient))
+mse_loss.backward_kernel(cuda=".errors_cuda:mse_loss.backward")
 mse_loss.samples(_error_samples)
 
 
@@ -136,7 +145,6 @@ def _equal(input, target, *, tol, reduction="mean"):
     return np.abs(input - target) <= tol
 
 
-@operator("standard::l1_loss", infer=_error_meta, kinks=_equal, cuda=".errors_cuda:l1_loss")
 def l1_loss(input, target, *, reduction="mean"):
     """The absolute error, with gradient 0 where the two are equal; they broadcast.
 
@@ -153,34 +161,59 @@ def l1_loss(input, target, *, reduction="mean"):
     return _reduce_array(np.abs(error, out=error), reduction, error.dtype)
 
 
+l1_loss = operator(
+    "standard::l1_loss",
+    infer=_error_meta,
+    kinks=_equal,
+    cpu=errors_cpu.l1_loss(l1_loss),
+    cuda=".errors_cuda:l1_loss",
+)(l1_loss)
+
+
 @l1_loss.backward
 def _(grad, input, target, like, needs, reduction):
     return _error_gradients(ops.sign(input - target), grad, like, needs, reduction)
 
 
-@l1_loss.backward_kernel(cuda=".errors_cuda:l1_loss.backward")
-def _(grad, input, target, like, needs, reduction):
+def _l1_loss_gradient(grad, input, target, like, needs, reduction):
     slope = np.asarray(input - target)
     return _error_arrays(np.sign(slope, out=slope), grad, like, needs, reduction)
 
 
+l1_loss.backward_kernel(errors_cpu.l1_loss_gradient(_l1_loss_gradient))
+l1_loss.backward_kernel(cuda=".errors_cuda:l1_loss.backward")
 l1_loss.samples(_error_samples)
 
 
 # ---- binary cross entropy ------------------------------------------------------------------------------------
 
 # A probability of exactly 0 or 1 has log -inf; PyTorch bounds the logarithm at -100, and so does this.
-LOWEST_LOG = -100.0
+LOWEST_LOG = entropies_cpu.LOWEST_LOG
 
 
 def _smallest(dtype):
-    return max(1e-12, float(finfo(dtype).tiny))
+    return max(entropies_cpu.LEAST, float(finfo(dtype).tiny))
+
+
+def _check_probabilities(input):
+    if np.size(input) and not (np.min(input) >= 0 and np.max(input) <= 1):
+        raise RuntimeError(
+            f"binary_entropy: input must hold probabilities between 0 and 1, got {np.min(input)} to {np.max(input)}; "
+            "binary_cross_entropy_with_logits takes any number"
+        )
+
+
+def _binary_entropy(input, target):
+    """The CPU kernel."""
+    _check_probabilities(input)
+    return entropies_cpu.binary_entropy(input, target)
 
 
 # On a device what lies outside [0, 1] gives NaN: to raise would be to wait for the device in every call.
 @operator(
     "standard::binary_entropy",
     elementwise=True,
+    cpu=_binary_entropy,
     cuda="-(target * max(log(input), -100) + (1 - target) * max(log1p(-input), -100))",
 )
 def binary_entropy(input, target):
@@ -191,14 +224,8 @@ def binary_entropy(input, target):
     RuntimeError
         `input` holds something outside [0, 1]; on a CUDA device the loss is NaN there.
     """
-    if np.size(input) and not (np.min(input) >= 0 and np.max(input) <= 1):
-        raise RuntimeError(
-            f"binary_entropy: input must hold probabilities between 0 and 1, got {np.min(input)} to {np.max(input)}; "
-            "binary_cross_entropy_with_logits takes any number"
-        )
-    low = np.maximum(np.log(input), LOWEST_LOG)
-    high = np.maximum(np.log1p(-input), LOWEST_LOG)
-    return -(target * low + (1 - target) * high)
+    _check_probabilities(input)
+    return entropies_cpu.entropy_of(input, target)
 
 
 @binary_entropy.backward
@@ -214,6 +241,9 @@ def _(grad, input, target, needs):
         high = ops.clamp(ops.log1p(-input), min=LOWEST_LOG)
         grad_target = grad * (high - ops.clamp(ops.log(input), min=LOWEST_LOG))
     return grad_input, grad_target
+
+
+binary_entropy.backward_kernel(entropies_cpu.entropy_backward)
 
 
 @binary_entropy.samples
@@ -260,6 +290,7 @@ def _(make):
 @operator(
     "standard::logistic_loss",
     elementwise=True,
+    cpu=entropies_cpu.logistic_loss,
     cuda="(input > 0 ? input * (1 - target) : -input * target) + log1p(exp(-abs(input)))",
 )
 def logistic_loss(input, target):
@@ -267,8 +298,7 @@ def logistic_loss(input, target):
 
     max(x, 0) - x t + log(1 + exp(-|x|)), where the difference is taken so that infinite logits leave an infinity.
     """
-    linear = np.where(input > 0, input * (1 - target), -input * target)
-    return linear + np.log1p(np.exp(-np.abs(input)))
+    return entropies_cpu.logistic_of(input, target)
 
 
 @logistic_loss.backward
@@ -278,7 +308,8 @@ def _(grad, input, target, needs):
 
 
 logistic_loss.backward_kernel(
-    cuda={"input": "grad * (sigmoid(input) - target)", "target": "-grad * input"}
+    entropies_cpu.logistic_backward,
+    cuda={"input": "grad * (sigmoid(input) - target)", "target": "-grad * input"},
 )
 
 

@@ -1,0 +1,3 @@
+from plugrad.graph.op import Kernel
+
+def __getattr__(name: str) -> Kernel: ...
