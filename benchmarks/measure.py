@@ -32,6 +32,9 @@ SAMPLE_SECONDS = 0.02
 
 REST_SECONDS = 0.05
 
+# With one thread for every body `time.process_time` does, too: it leaves out what other processes did meanwhile.
+clock: Callable[[], float] = time.perf_counter
+
 
 @dataclass
 class Timing:
@@ -50,42 +53,51 @@ class Timing:
         return [a / b for a, b in zip(self.seconds[name], self.seconds[against], strict=True)]
 
 
-def sample(body: Body, calls: int) -> float:
+def sample(body: Body, calls: int, rest: float | None = None) -> float:
     """Seconds per call. The garbage collector runs before, not during: the same for every body."""
     gc.collect()
     gc.disable()
     try:
-        time.sleep(REST_SECONDS)
-        body()
-        start = time.perf_counter()
+        time.sleep(REST_SECONDS if rest is None else rest)
+        if calls > 1:  # one that fills a sample alone needs no other before it to be warm
+            body()
+        start = clock()
         for _ in repeat(None, calls):
             body()
-        return (time.perf_counter() - start) / calls
+        return (clock() - start) / calls
     finally:
         gc.enable()
 
 
-def calls_for(body: Body, seconds: float) -> int:
+def calls_for(body: Body, seconds: float, rest: float | None = None) -> int:
     """How many calls fill a sample."""
-    once = min(sample(body, 1) for _ in range(2))
+    once = sample(body, 1, rest)
+    if once < seconds:
+        once = min(once, sample(body, 1, rest))
     return max(1, round(seconds / max(once, 1e-9)))
 
 
-def interleave(bodies: Mapping[str, Body], rounds: int, seconds: float = SAMPLE_SECONDS) -> Timing:
-    """Times every body once per round.
+def interleave(
+    bodies: Mapping[str, Body],
+    rounds: int,
+    seconds: float = SAMPLE_SECONDS,
+    rest: float | None = None,
+) -> Timing:
+    """Times every body once per round, for about `seconds`, after a rest (`REST_SECONDS` unless given).
 
     Bodies that return a number or an array must agree on it, or they would not be doing the same work.
     """
     agree({name: body() for name, body in bodies.items()})
     # What exists by now (modules, mostly) need not be looked at again in every collection.
+    gc.collect()
     gc.freeze()
-    calls = {name: calls_for(body, seconds) for name, body in bodies.items()}
+    calls = {name: calls_for(body, seconds, rest) for name, body in bodies.items()}
     names = list(bodies)
     timing = Timing({name: [] for name in names})
     for round_ in range(rounds):
         shift = round_ % len(names)
         for name in names[shift:] + names[:shift]:
-            timing.seconds[name].append(sample(bodies[name], calls[name]))
+            timing.seconds[name].append(sample(bodies[name], calls[name], rest))
     return timing
 
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import sys
 
+import convnet
+import deep
 from chains import long_chain
 from measure import peak_growth
 from training import LARGE, SMALL, with_library
@@ -27,7 +29,18 @@ def main(workload: str, peer: str, size: int) -> int:
                 step()
 
         return peak_growth(train)
-    raise SystemExit(f"no workload {workload!r}: chain or training")
+    if workload == "convnet":
+        convnet.with_library(peer, 2)()
+
+        def train_convnet() -> None:
+            step = convnet.with_library(peer)
+            for _ in range(size):
+                step()
+
+        return peak_growth(train_convnet)
+    if workload == "deep":  # in plugrad; the peer is the way of keeping or recomputing
+        return peak_growth(deep.step_with_gradients(peer))
+    raise SystemExit(f"no workload {workload!r}: chain, training, convnet or deep")
 
 
 if __name__ == "__main__":

@@ -1,19 +1,22 @@
-"""What is measured, against which budget. One function per piece of work; each returns the rows of its part of the table.
+"""What is measured, against which budget. One function per piece of work; each gives the rows of its part of the table.
 
 A budget is a ratio to a peer, or a number in the row's own unit where there is no peer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from statistics import geometric_mean, median, quantiles
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from statistics import median
 
 import chains
+import convnet
+import deep
 import footprint
-import table
+import operators
 import training
-from measure import Body, Timing, can_measure_memory, growth_in_fresh_process, interleave
+from measure import Timing, can_measure_memory, growth_in_fresh_process, interleave
+from rows import Row, timed_rows, unsteady
 
 
 @dataclass(frozen=True)
@@ -24,71 +27,12 @@ class Settings:
     rounds: int
     chain_length: int
     chain_rounds: int
-    sizes: tuple[int, ...]
+    table: operators.Selection
 
 
-@dataclass
-class Row:
-    """One line of the table.
+NO_MEMORY = "skipped: needs Linux's /proc/self/clear_refs"
 
-    `figures` are in `unit`, by peer. With a budget, `ratio` is plugrad's figure over that of `against`, or over the
-    budget's own unit where `against` is None, and is what the budget bounds.
-    """
-
-    work: str
-    unit: str
-    figures: dict[str, float]
-    budget: float | None = None
-    against: str | None = None
-    ratio: float | None = None
-    note: str = ""
-    verdict: str = field(init=False)
-
-    def __post_init__(self) -> None:
-        if self.ratio is None or self.budget is None:
-            self.verdict = "-"
-        else:
-            self.verdict = "ok" if self.ratio <= self.budget else "over"
-
-
-Work = Callable[[Settings], list[Row]]
-
-
-def _rows(
-    work: str,
-    unit: str,
-    factor: float,
-    timing: Timing,
-    budgets: dict[str, float],
-) -> list[Row]:
-    """One row per budget; `factor` turns seconds per call into the unit."""
-    figures = {name: factor * timing.median(name) for name in timing.seconds}
-    rows = [
-        Row(
-            work,
-            unit,
-            figures,
-            budget,
-            peer,
-            timing.ratio("plugrad", peer),
-            unsteady(timing.ratios("plugrad", peer)),
-        )
-        for peer, budget in budgets.items()
-        if peer in figures
-    ]
-    if rows or not budgets:
-        return rows or [Row(work, unit, figures)]
-    return [Row(work, unit, figures, note=f"no ratio without {', '.join(budgets)}")]
-
-
-def unsteady(ratios: list[float]) -> str:
-    """A remark where the middle half of the rounds' ratios spreads over more than a third of their median."""
-    if len(ratios) < 3:
-        return ""
-    low, _, high = quantiles(ratios, n=4, method="inclusive")
-    if high - low <= median(ratios) / 3:
-        return ""
-    return f"unsteady: {number(low)} to {number(high)}"
+Work = Callable[[Settings], Iterable[Row]]
 
 
 # ------------------------------------------------------------------------------------------------------------ time
@@ -97,61 +41,59 @@ def unsteady(ratios: list[float]) -> str:
 def multiply(settings: Settings) -> list[Row]:
     timing = interleave(chains.multiply_chain(settings.peers), settings.rounds)
     per = 1e6 / chains.LENGTH
-    return _rows("multiply chain, 4 elements", "µs/op", per, timing, {"torch": 1 / 8})
+    return timed_rows("multiply chain, 4 elements", "µs/op", per, timing, {"torch": 1 / 8})
 
 
 def python_operator(settings: Settings) -> list[Row]:
     timing = interleave(chains.python_operator(settings.peers), settings.rounds)
     per = 1e6 / chains.LENGTH
-    return _rows("operator written in Python", "µs/op", per, timing, {"torch": 1 / 6})
+    return timed_rows("operator written in Python", "µs/op", per, timing, {"torch": 1 / 6})
 
 
 def small_step(settings: Settings) -> list[Row]:
     bodies = training.training_step(settings.peers, training.SMALL)
     timing = interleave(bodies, settings.rounds)
     budgets = {"numpy": 1.3, "torch": 1 / 4.3}
-    return _rows("step 32x64 → 64 → 10, SGD", "µs", 1e6, timing, budgets)
+    return timed_rows("step 32x64 → 64 → 10, SGD", "µs", 1e6, timing, budgets)
 
 
 def large_step(settings: Settings) -> list[Row]:
     peers = tuple(peer for peer in settings.peers if peer != "autograd")
     timing = interleave(training.training_step(peers, training.LARGE), settings.rounds, 0.1)
     budgets = {"torch": 1.0}
-    return _rows("step 256x784 → 512 → 512 → 10, Adam", "ms", 1e3, timing, budgets)
+    return timed_rows("step 256x784 → 512 → 512 → 10, Adam", "ms", 1e3, timing, budgets)
 
 
-def operator_table(settings: Settings) -> list[Row]:
-    """Two budgets over all cases, worst and geometric mean; then every case as a row without one."""
-    cases: list[Row] = []
-    for name in table.OPERATORS:
-        for size in settings.sizes:
-            bodies: dict[str, Body] = table.bodies(name, size, settings.peers)
-            timing = interleave(bodies, settings.rounds)
-            row = Row(
-                f"{name}, {size:.0e} elements".replace("e+0", "e"),
-                "µs",
-                {peer: 1e6 * timing.median(peer) for peer in bodies},
-                against="torch",
-            )
-            if "torch" in bodies:
-                row.ratio = timing.ratio("plugrad", "torch")
-                row.note = unsteady(timing.ratios("plugrad", "torch"))
-            cases.append(row)
-    ratios = {row.work: row.ratio for row in cases if row.ratio is not None}
-    if not ratios:
-        return [Row("operators", "", {}, note="no ratio without torch"), *cases]
-    worst = max(ratios, key=ratios.__getitem__)
-    over = sum(ratio > 1.1 for ratio in ratios.values())
-    note = f"{worst}; {over} of {len(ratios)} cases over"
+def convnet_step(settings: Settings) -> list[Row]:
+    timing = interleave(convnet.training_step(settings.peers), settings.rounds, 0.1)
+    return timed_rows("step of a ConvNet, 64x1x28x28", "ms", 1e3, timing, {"torch": 1.0})
+
+
+def checkpoint_time(settings: Settings) -> list[Row]:
+    """Against the same step that keeps everything; the columns of other libraries stay empty."""
+    timing = interleave(deep.steps(), settings.rounds, 0.1)
     return [
-        Row("operators, worst case", "", {}, 1.1, "torch", ratios[worst], note),
-        Row("operators, geometric mean", "", {}, 0.65, "torch", geometric_mean(ratios.values())),
-        *cases,
+        Row(
+            f"48 layers, checkpoints {way}",
+            "ms",
+            {"plugrad": 1e3 * timing.median(way)},
+            budget,
+            "plain",
+            timing.ratio(way, "plain"),
+            unsteady(timing.ratios(way, "plain")),
+        )
+        for way, budget in (("unchecked", 1.35), ("checked", 1.45))
     ]
+
+
+def operator_table(settings: Settings) -> Iterator[Row]:
+    return operators.rows(settings.table, settings.peers)
 
 
 def long_chain(settings: Settings) -> list[Row]:
     length = settings.chain_length
+    for first in chains.long_chain(settings.peers, 1_000).values():
+        first()  # what is set up on first use is not the graph's
     bodies = chains.long_chain(settings.peers, length)
     phases: dict[str, dict[str, list[float]]] = {}
     for round_ in range(settings.chain_rounds):
@@ -164,7 +106,7 @@ def long_chain(settings: Settings) -> list[Row]:
     for phase in ("all three", "build", "backward", "free"):
         budgets = {"torch": 1 / 12} if phase == "all three" else {}
         work = f"chain of {length:,} nodes: {phase}"
-        rows += _rows(work, "µs/op", 1e6 / length, Timing(phases[phase]), budgets)
+        rows += timed_rows(work, "µs/op", 1e6 / length, Timing(phases[phase]), budgets)
     return rows
 
 
@@ -173,22 +115,43 @@ def long_chain(settings: Settings) -> list[Row]:
 
 def chain_memory(settings: Settings) -> list[Row]:
     length = settings.chain_length
-    return _memory(
-        settings, "chain", length, f"chain of {length:,} nodes: memory", "bytes/op", length, 1 / 3
-    )
+    work = f"chain of {length:,} nodes: memory"
+    return _memory(settings, "chain", length, work, "bytes/op", length, 1 / 3, processes=1)
 
 
 def step_memory(settings: Settings) -> list[Row]:
-    return _memory(settings, "training", 3, "peak memory of the Adam step", "MB", 1e6, 1.0)
+    return [
+        *_memory(settings, "training", 3, "peak memory of the Adam step", "MB", 1e6, 1.0),
+        *_memory(settings, "convnet", 3, "peak memory of the ConvNet step", "MB", 1e6, 1.0),
+    ]
+
+
+def checkpoint_memory(settings: Settings) -> list[Row]:
+    work = "48 layers, checkpoints: activations"
+    if not can_measure_memory():
+        return [Row(work, "MB", {}, note=NO_MEMORY)]
+    plain, kept = (growth_in_fresh_process("deep", way, 1) / 1e6 for way in ("plain", "checked"))
+    return [Row(work, "MB", {"plugrad": kept}, 1 / 4, "plain", kept / plain)]
 
 
 def _memory(
-    settings: Settings, workload: str, size: int, work: str, unit: str, per: float, budget: float
+    settings: Settings,
+    workload: str,
+    size: int,
+    work: str,
+    unit: str,
+    per: float,
+    budget: float,
+    processes: int = 3,
 ) -> list[Row]:
+    """The median of several processes: from one to the next a peak varies by a few per cent."""
     if not can_measure_memory():
-        return [Row(work, unit, {}, note="skipped: needs Linux's /proc/self/clear_refs")]
+        return [Row(work, unit, {}, note=NO_MEMORY)]
     figures = {
-        peer: growth_in_fresh_process(workload, peer, size) / per
+        peer: median(
+            growth_in_fresh_process(workload, peer, size) / per
+            for _ in range(min(processes, settings.rounds))
+        )
         for peer in settings.peers
         if peer in ("plugrad", "torch")
     }
@@ -231,39 +194,15 @@ WORKS: dict[str, Work] = {
     "multiply": multiply,
     "python-operator": python_operator,
     "small-step": small_step,
-    "operators": operator_table,
     "large-step": large_step,
+    "convnet": convnet_step,
+    "checkpoint": checkpoint_time,
     "chain": long_chain,
     "chain-memory": chain_memory,
     "step-memory": step_memory,
+    "checkpoint-memory": checkpoint_memory,
     "import": import_time,
     "size": installed_size,
     "battery": battery,
+    "operators": operator_table,  # last: it takes longer than all others together
 }
-
-#: Budgets of work that plugrad cannot do yet, named so that the table is complete.
-NOT_YET = {
-    "small ConvNet step (64x1x28x28)": "no convolution",
-    "norm layers": "no normalization",
-    "checkpointing a deep MLP": "no checkpoint",
-}
-
-
-def budget_text(row: Row) -> str:
-    """`≤ 1/8 torch`, `≤ 0.65 torch`, `≤ 0.1 s`."""
-    if row.budget is None:
-        return ""
-    if row.against is None:
-        return f"≤ {row.budget:g} {row.unit}"
-    return f"≤ {number(row.budget)} {row.against}"
-
-
-def ratio_text(row: Row) -> str:
-    if row.ratio is None:
-        return ""
-    return f"{row.ratio:.3g}" if row.against is None else number(row.ratio)
-
-
-def number(ratio: float) -> str:
-    """Below a half, a ratio reads better as one over something."""
-    return f"1/{1 / ratio:.3g}" if 0 < ratio < 0.5 else f"{ratio:.3g}"

@@ -8,5 +8,10 @@ import os
 
 THREADS = "2"
 
-for _variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+for _variable in (
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "PLUGRAD_NUM_THREADS",
+):
     os.environ.setdefault(_variable, THREADS)

@@ -155,34 +155,6 @@ class Control:
             chain(x, self.factor, length)
 
 
-class Training:
-    """Steps of an MLP 64 → 64 → 10 on 32 rows with SGD: what a small model pays for everything above."""
-
-    STEPS = 20
-
-    def setup(self):
-        rng = np.random.default_rng(0)
-        draw = rng.standard_normal
-        self.images = plugrad.tensor(draw((32, 64), np.float32))
-        self.labels = plugrad.tensor(rng.integers(0, 10, 32))
-        shapes = [(64, 64), (64,), (10, 64), (10,)]
-        self.parameters = [
-            plugrad.tensor(0.1 * draw(shape, np.float32), requires_grad=True) for shape in shapes
-        ]
-
-    def time_sgd(self):
-        functional = plugrad.nn.functional
-        weight1, bias1, weight2, bias2 = self.parameters
-        for _ in range(self.STEPS):
-            hidden = functional.linear(self.images, weight1, bias1).relu()
-            logits = functional.linear(hidden, weight2, bias2)
-            functional.cross_entropy(logits, self.labels).backward()
-            for parameter in self.parameters:
-                array = parameter.array
-                array -= 0.01 * parameter.grad.array
-                parameter.grad = None
-
-
 class PythonOperator:
     """An operator whose function and rule are Python: a plugin's, and a private `autograd.Function`."""
 

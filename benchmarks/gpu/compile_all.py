@@ -1,11 +1,12 @@
 """Compiles the kernels that `collect.py` found for every architecture, without a GPU.
 
-    python benchmarks/gpu/compile_all.py FOLDER [--arch sm_75,sm_90] [--jobs 2] [--keep]
+    python benchmarks/gpu/compile_all.py FOLDER [--arch sm_75,sm_90] [--spread] [--jobs 2] [--keep]
 
 With NVRTC (``pip install nvidia-cuda-nvrtc``, which needs neither GPU nor toolkit) or with nvcc, which takes about
 ten times as long. Machine code is made for each architecture, with the optimiser turned down and several sources in one
 text, since the question is whether it compiles; --keep compiles as plugrad does and leaves the images in its cache, to be
-carried to a machine with a GPU.
+carried to a machine with a GPU. --spread compiles every source for the first and the last architecture and for one of
+those between, in turn: what differs between architectures lies in what all sources share.
 
 The exit status is 1 if a source does not compile, 3 if there is no compiler.
 """
@@ -51,13 +52,16 @@ def main(argv: list[str] | None = None) -> int:
     architectures = arguments.arch.split(",")
     sources = json.loads((Path(arguments.folder) / "sources.json").read_text(encoding="utf-8"))
     began = time.perf_counter()
-    problems = list(check(sources, architectures, arguments.jobs, arguments.keep))
+    problems = list(
+        check(sources, architectures, arguments.jobs, arguments.keep, spread=arguments.spread)
+    )
     for problem in problems:
         print(f"FAILED  {problem.name}  {problem.signature}  {problem.arch}\n{problem.log}\n")
     made = compiler.compiler_for(architectures[0]).identity.partition(" [")[0]
     print(
-        f"{len(sources)} sources x {len(architectures)} architectures ({', '.join(architectures)}) with {made}: "
-        f"{len(problems)} failures, {time.perf_counter() - began:.0f} s"
+        f"{len(sources)} sources x {len(architectures)} architectures ({', '.join(architectures)}) with {made}"
+        + (", three of them for each source: " if arguments.spread else ": ")
+        + f"{len(problems)} failures, {time.perf_counter() - began:.0f} s"
     )
     return 1 if problems else 0
 
@@ -66,13 +70,18 @@ def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(description="Compiles all kernels for all architectures.")
     made.add_argument("folder", help="where collect.py wrote sources.json")
     made.add_argument("--arch", default=",".join(compiler.ARCHITECTURES), metavar="SM,SM")
+    made.add_argument("--spread", action="store_true", help="three architectures per source")
     made.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
     made.add_argument("--keep", action="store_true", help="optimise, and fill plugrad's cache")
     return made
 
 
 def check(
-    sources: list[dict[str, Any]], architectures: list[str], jobs: int, keep: bool
+    sources: list[dict[str, Any]],
+    architectures: list[str],
+    jobs: int,
+    keep: bool,
+    spread: bool = False,
 ) -> Iterator[Problem]:
     """What does not compile."""
     if not sources:
@@ -82,11 +91,19 @@ def check(
     with ProcessPoolExecutor(jobs) as pool:
         work = [
             pool.submit(kept if keep else built, bundle, arch)
-            for bundle in bundles
-            for arch in architectures
+            for turn, bundle in enumerate(bundles)
+            for arch in (three(architectures, turn) if spread else architectures)
         ]
         for future in work:
             yield from future.result()
+
+
+def three(architectures: list[str], turn: int) -> list[str]:
+    """The first, the last, and one of those between: another one every turn."""
+    chosen = [architectures[0], architectures[-1]]
+    if between := architectures[1:-1]:
+        chosen.append(between[turn % len(between)])
+    return list(dict.fromkeys(chosen))
 
 
 def built(sources: list[dict[str, Any]], arch: str) -> list[Problem]:

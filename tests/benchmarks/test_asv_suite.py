@@ -201,7 +201,16 @@ def test_core_bodies_run(cls, monkeypatch):
         getattr(instance, body)(*values)
 
 
-@pytest.mark.parametrize("name", ["core", "operators"])
+@pytest.mark.parametrize("network", load("steps").Step.params)
+def test_training_steps_run(network, monkeypatch):
+    step = load("steps").Step()
+    monkeypatch.setattr(step, "STEPS", 2)
+    step.setup(network)
+    step.time_steps(network)
+    step.peakmem_steps(network)
+
+
+@pytest.mark.parametrize("name", ["core", "operators", "steps"])
 def test_no_name_of_a_module_is_taken_for_a_setting(name):
     # asv looks a benchmark's settings up in its module, too: `from itertools import repeat` there is one.
     settings = "setup teardown setup_cache timeout version params param_names repeat number rounds processes timer"

@@ -133,6 +133,17 @@ def test_nothing_to_compile_is_an_error(script):
         list(script("compile_all").check([], ["sm_90"], 1, False))
 
 
+def test_spread_out_every_architecture_has_its_turn(script):
+    three = script("compile_all").three
+    assert [three(["a", "b", "c", "d"], turn) for turn in range(3)] == [
+        ["a", "d", "b"],
+        ["a", "d", "c"],
+        ["a", "d", "b"],
+    ]
+    assert three(["a", "b"], 5) == ["a", "b"]
+    assert three(["a"], 5) == ["a"]
+
+
 def test_a_compiler_refuses_what_is_wrong_and_takes_a_bundle(script, tmp_path):
     module = script("compile_all")
     if module.compiler.why_no_compiler() is not None:
