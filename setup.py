@@ -12,13 +12,16 @@ Metadata lives in pyproject.toml; here is only what TOML cannot say.
    lie beside the sources.
 4. `build/lib` is emptied before a build: a module that was deleted or renamed would else live on
    in the next wheel.
-5. The egg-info folder lies in `build/`. In `core/`, which is on `sys.path` in development, it
+5. What Cython would write into every module (the type of its functions, a tenth of the wheel) goes to one
+   module, `plugrad._cyutility`, which has no source of its own.
+6. The egg-info folder lies in `build/`. In `core/`, which is on `sys.path` in development, it
    would be found as a second installed distribution named plugrad.
 """
 
 import os
 import shlex
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -29,14 +32,38 @@ from setuptools.command.egg_info import egg_info
 
 ROOTS = ("core", "ops")
 HERE = Path(__file__).resolve().parent
+SHARED = "plugrad._cyutility"
+SHARED_SOURCE = "build/cython/_cyutility.c"
 
-# No -march=native: a wheel runs on other machines than the one that built it. Kernels compute what
-# is written, with no contraction to FMA but where a loop allows it (plugrad.backends.simd); without errno
-# a call such as sqrt() becomes one instruction and the loop around it vectorises.
-COMPILE = ["-O2", "-g0", "-fvisibility=hidden"]
-COMPILE_GRAPH = ["-O3"]
-COMPILE_KERNELS = ["-O3", "-fno-math-errno", "-ffp-contract=off"]
-KERNELS_OF_CORE = tuple(f"plugrad.backends.{n}" for n in ("copies", "cpu", "philox", "reducing", "sums"))
+# Small where nothing is hot: a hundred modules must fit into a few megabytes. No -march=native: a wheel runs on
+# other machines than the one that built it. Kernels compute what is written, with no contraction to FMA but where a
+# loop allows it (plugrad.backends.simd); without errno a call such as sqrt() becomes one instruction and the loop
+# around it vectorises.
+COMPILE = ["-Os", "-g0", "-fvisibility=hidden"]
+COMPILE_HOT = ["-O3"]
+HOT = (
+    *(
+        "plugrad.graph.",
+        "plugrad.backends.memory",
+        "plugrad.backends.recycling",
+        "plugrad.backends.philox",
+    ),
+    *("plugrad.optim.", SHARED),
+)
+COMPILE_KERNELS = [
+    *(
+        "-O2",
+        "-ftree-vectorize",
+        "-fvect-cost-model=dynamic",
+        "-fno-math-errno",
+        "-ffp-contract=off",
+    ),
+    *("-fno-align-functions", "-fno-align-jumps", "-fno-align-labels"),
+]
+KERNELS_OF_CORE = tuple(
+    f"plugrad.backends.{n}" for n in ("copies", "cpu", "philox", "reducing", "sums")
+)
+KERNELS_OF_CORE += ("plugrad.optim.kernels.steps",)
 
 DIRECTIVES = {"language_level": 3, "embedsignature": True, "embedsignature.format": "python"}
 # Division as in C. As in Python, a zero divisor would raise in the middle of a loop without the GIL, which cannot
@@ -68,12 +95,27 @@ def extensions():
     return found
 
 
+def generate_shared():
+    """Write the source of the shared module, unless this Cython has done so before."""
+    from Cython import __version__
+
+    path = Path(SHARED_SOURCE)
+    if not path.exists() or f"Cython {__version__} " not in path.open(encoding="utf-8").readline():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        subprocess.run([sys.executable, "-m", "cython", "--generate-shared", path], check=True)
+
+
 class BuildExtensions(build_ext):
     """Runs Cython first and picks the compiler's options."""
 
     def initialize_options(self):
         super().initialize_options()
         self.parallel = 2
+        if not any(e.name == SHARED for e in self.distribution.ext_modules):
+            self.distribution.ext_modules.append(Extension(SHARED, [SHARED_SOURCE]))
+
+    def get_source_files(self):
+        return [path for path in super().get_source_files() if path != SHARED_SOURCE]
 
     def run(self):
         self.keep_names = self.inplace  # which setuptools resets while it builds
@@ -82,24 +124,24 @@ class BuildExtensions(build_ext):
             from Cython.Build import cythonize
 
             os.chdir(HERE)
+            own = [e for e in self.extensions if e.name != SHARED]
             done = {}
             for kernels, directives in ((False, DIRECTIVES), (True, DIRECTIVES_OF_KERNELS)):
                 translated = cythonize(
-                    [
-                        Extension(e.name, list(e.sources))
-                        for e in self.extensions
-                        if is_kernel(e) == kernels
-                    ],
+                    [Extension(e.name, list(e.sources)) for e in own if is_kernel(e) == kernels],
                     include_path=list(ROOTS),
                     build_dir="build/cython",
                     compiler_directives=directives,
+                    shared_utility_qualified_name=SHARED,
                     nthreads=2 if sys.platform == "linux" else 0,
                     force=bool(self.force),
                     quiet=True,
                 )
                 done |= {e.name: e for e in translated}
+            generate_shared()
             for e in self.extensions:
                 e.kernels = is_kernel(e)
+            for e in own:
                 e.depends = [*done[e.name].depends, *e.sources]
                 e.sources = done[e.name].sources
                 e.include_dirs = [numpy.get_include(), *done[e.name].include_dirs]
@@ -109,11 +151,10 @@ class BuildExtensions(build_ext):
         if self.compiler.compiler_type != "msvc":
             # CFLAGS come last, so that who builds has the last word (-O0 for a quick build).
             own = shlex.split(os.environ.get("CFLAGS", ""))
-            ext.extra_compile_args = COMPILE + own
-            if ext.kernels:
-                ext.extra_compile_args = COMPILE + COMPILE_KERNELS + own
-            elif ext.name.startswith("plugrad.graph."):
-                ext.extra_compile_args = COMPILE + COMPILE_GRAPH + own
+            ext.extra_compile_args = COMPILE + (COMPILE_KERNELS if ext.kernels else [])
+            if ext.name.startswith(HOT):
+                ext.extra_compile_args = ext.extra_compile_args + COMPILE_HOT
+            ext.extra_compile_args = ext.extra_compile_args + own
             if sys.platform == "linux":
                 # With a segment for code alone each of a hundred modules is padded to whole pages once more.
                 ext.extra_link_args = ["-Wl,-z,noseparate-code"]
