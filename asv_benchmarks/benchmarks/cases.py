@@ -150,6 +150,10 @@ LOSS = {
     "nll_loss": labelled,
     "cross_entropy": labelled,
     "softmax_cross_entropy": labelled,
+    "picked_nll": labelled,
+    "class_margins": labelled,
+    "poisson_nll": pair,
+    "gaussian_nll": lambda make, n: make.call(make.normal(n), make.normal(n), make.positive(n)),
     "binary_cross_entropy": lambda make, n: make.call(
         make.uniform(n, low=0.1, high=0.9), make.uniform(n, low=0.0, high=1.0)
     ),

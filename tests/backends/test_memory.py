@@ -94,7 +94,11 @@ def test_memory_counts_what_arrays_hold_and_what_is_kept():
 def limited(code, **environment):
     code = f"import plugrad\ndef kept():\n    s = plugrad.memory_stats()\n    return s['reserved_bytes.all.current'] - s['allocated_bytes.all.current']\n{code}"
     run = subprocess.run(
-        [sys.executable, "-c", code], env=os.environ | environment, capture_output=True, text=True, check=False
+        [sys.executable, "-c", code],
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert run.returncode == 0, run.stderr
     return run.stdout.split()
@@ -121,7 +125,9 @@ print(kept())
 
 
 def test_the_bound_can_be_set_from_outside():
-    assert limited("x = plugrad.ones(1 << 18) * 1.0\ndel x\nprint(kept())", PLUGRAD_MEMORY_LIMIT="0") == ["0"]
+    assert limited(
+        "x = plugrad.ones(1 << 18) * 1.0\ndel x\nprint(kept())", PLUGRAD_MEMORY_LIMIT="0"
+    ) == ["0"]
 
 
 def test_a_negative_bound_is_refused():
@@ -145,7 +151,9 @@ def test_numpy_treats_the_arrays_as_its_own(n):
     assert array.tolist() == [2.0, 2.0]
 
 
-@pytest.mark.parametrize("shape", [(3, 4), (1, 4), (4, 1), (2, 3, 4), (1, 1), (300, 400), (1, 90_000), (90_000, 1)])
+@pytest.mark.parametrize(
+    "shape", [(3, 4), (1, 4), (4, 1), (2, 3, 4), (1, 1), (300, 400), (1, 90_000), (90_000, 1)]
+)
 def test_flags_of_order_are_those_that_numpy_gives(shape):
     ours, theirs = (plugrad.ones(shape) + 1.0).numpy(), np.ones(shape, np.float32) + 1
     assert ours.flags.c_contiguous == theirs.flags.c_contiguous

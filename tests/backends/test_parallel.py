@@ -45,10 +45,12 @@ def test_blas_obeys_too():
 
     np.ones((4, 4)) @ np.ones((4, 4))
     plugrad.set_num_threads(1)
-    assert [one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas"] == [1]
+    assert {one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas"} == {1}
 
 
-@pytest.mark.parametrize(("n", "error"), [(0, ValueError), (-1, ValueError), (1.5, TypeError), (True, TypeError)])
+@pytest.mark.parametrize(
+    ("n", "error"), [(0, ValueError), (-1, ValueError), (1.5, TypeError), (True, TypeError)]
+)
 def test_a_number_of_threads_that_cannot_be_is_refused(n, error):
     with pytest.raises(error, match=f"set_num_threads.*{n}"):
         plugrad.set_num_threads(n)

@@ -1,6 +1,7 @@
 """Loops of softmax and its relatives in C: along a row of neighbours, and down columns that are neighbours.
 
-(a) Sums are partial sums in the type of the elements, of at most 64 terms each, that are added up in double.
+(a) Sums are partial sums in the type of the elements, of at most 16 terms each, that are added up in double: what a
+    large term swallows of small ones is bounded by that.
 (b) Exponentials are taken of one vector register at a time (W elements). The end of a row, and what a block of
     columns lacks to whole registers, is filled up: a loop over single exponentials would take longer than the row.
 (c) A greatest element need not notice NaN: its exponential makes NaN of the sum.
@@ -54,7 +55,7 @@ cdef extern from *:
     /* total += the sum of what STEP adds to the register s at place i; over whole registers of a row. */
     #define PG_ADD_UP(T, STEP)                                                                                    \\
         for (Py_ssize_t i = 0; i < whole;) {                                                                      \\
-            const Py_ssize_t end = whole - i > 64 * W ? i + 64 * W : whole;                                       \\
+            const Py_ssize_t end = whole - i > 16 * W ? i + 16 * W : whole;                                       \\
             pg_lanes_##T s = {0}; T joined;                                                                       \\
             for (; i < end; i += W) { STEP; }                                                                     \\
             PG_JOIN(T, s, a + b)                                                                                  \\
@@ -159,7 +160,7 @@ cdef extern from *:
         PG_ROWS {                                                                                                 \\
             if (keep) PG_ALL { const T e = PG_EXP(x[i] - t[i]); x[i] = e; p[i] += e; }                            \\
             else PG_ALL p[i] += PG_EXP(x[i] - t[i]);                                                              \\
-            if (row % 64 == 63 || row + 1 == rows) PG_ALL { total[i] += p[i]; p[i] = 0; }                         \\
+            if (row % 16 == 15 || row + 1 == rows) PG_ALL { total[i] += p[i]; p[i] = 0; }                         \\
             x += step; } }                                                                                        \\
     PG_LOOP pg_dots_down_##T(const void *vg, const void *vy, Py_ssize_t step, void *vp, double *restrict total,   \\
                              Py_ssize_t rows, Py_ssize_t n) {                                                     \\
@@ -171,7 +172,7 @@ cdef extern from *:
                 PG_ALL p[i] += g[i] * y[i];                                                                       \\
                 y += step;                                                                                        \\
             } else PG_ALL p[i] += g[i];                                                                           \\
-            if (row % 64 == 63 || row + 1 == rows) PG_ALL { total[i] += p[i]; p[i] = 0; }                         \\
+            if (row % 16 == 15 || row + 1 == rows) PG_ALL { total[i] += p[i]; p[i] = 0; }                         \\
             g += step; } }                                                                                        \\
     /* (x - first) - second, or x * second where first is NULL; `x` and `o` may be one. */                        \\
     PG_LOOP pg_write_down_##T(const void *vx, Py_ssize_t x_step, void *vo, Py_ssize_t o_step, const void *vf,     \\
