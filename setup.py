@@ -48,8 +48,9 @@ HOT = (
         "plugrad.backends.recycling",
         "plugrad.backends.philox",
     ),
-    *("plugrad.optim.", SHARED),
+    "plugrad.optim.",
 )
+COLD = ("copying", "custom", "grad_mode", "inplace", "instruments", "transfer")  # of the graph
 COMPILE_KERNELS = [
     *(
         "-O2",
@@ -152,7 +153,7 @@ class BuildExtensions(build_ext):
             # CFLAGS come last, so that who builds has the last word (-O0 for a quick build).
             own = shlex.split(os.environ.get("CFLAGS", ""))
             ext.extra_compile_args = COMPILE + (COMPILE_KERNELS if ext.kernels else [])
-            if ext.name.startswith(HOT):
+            if ext.name.startswith(HOT) and not ext.name.endswith(COLD):
                 ext.extra_compile_args = ext.extra_compile_args + COMPILE_HOT
             ext.extra_compile_args = ext.extra_compile_args + own
             if sys.platform == "linux":
