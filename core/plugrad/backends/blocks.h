@@ -2,8 +2,11 @@
 
    (a) Fresh memory costs more than what is computed into it: the system clears each page when it is first touched.
    (b) A block's size is rounded up to one of eight steps in each doubling, so that arrays of nearly one size share
-       blocks; a block is used again for its own step only.
-   (c) What is kept is bounded: beyond the limit, blocks that have waited longest go back to the system first.
+       blocks. Where no block of a step waits, one of up to twice the size will do: otherwise a program keeps the most
+       that it ever had of each size, twice what it has at any time.
+   (c) What is kept is bounded: beyond the limit, blocks that have waited longest go back to the system first. And where
+       no block will do, so many of them go that all memory together exceeds by no more than a quarter what was in use
+       at any time.
    (d) The caller holds the GIL. */
 
 #ifndef PLUGRAD_BLOCKS_H
@@ -92,10 +95,15 @@ static pg_block *pg_obtain(size_t size)
 static void *pg_take(size_t size)
 {
     const int step = pg_step(&size);
-    pg_block *b = pg_store.top[step];
+    pg_block *b = NULL;
+    int larger;
+    for (larger = 0; larger <= PG_STEPS && !b; larger++)
+        b = pg_store.top[step + larger];
     if (b) {
         pg_unlink(b);
     } else {
+        const size_t most = pg_store.used + size > pg_store.most ? pg_store.used + size : pg_store.most;
+        pg_trim(most + most / 4 - pg_store.used - size);
         b = pg_obtain(size);
         if (!b) {
             pg_trim(0);
@@ -106,7 +114,7 @@ static void *pg_take(size_t size)
         b->size = size;
         b->step = step;
     }
-    pg_store.used += size;
+    pg_store.used += b->size;
     pg_store.used_blocks++;
     if (pg_store.used > pg_store.most)
         pg_store.most = pg_store.used;
