@@ -106,6 +106,7 @@ cdef class Binary(Kernel):
     cdef cnp.ndarray with_number(self, cnp.ndarray x, double number, int kind, pg_binary loop, bint left)
     cdef cnp.ndarray with_value(self, cnp.ndarray x, const char *value, pg_binary loop, bint left)
     cdef object broadcast(self, cnp.ndarray x, cnp.ndarray y, int kind)
+    cdef object repeat(self, cnp.ndarray x, cnp.ndarray y, int kind)
     cdef cnp.ndarray rows(
         self, cnp.ndarray whole, cnp.ndarray x, cnp.ndarray y, pg_binary loop, Py_ssize_t row, bint tail
     )

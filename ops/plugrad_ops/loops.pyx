@@ -150,6 +150,11 @@ cdef cnp.ndarray contiguous(cnp.ndarray array):
     return out
 
 
+cdef cnp.ndarray turned(cnp.ndarray array, int nd):
+    """The array with nd dimensions, in the opposite order."""
+    return (<object>array)[(None,) * (nd - cnp.PyArray_NDIM(array))].T
+
+
 cdef inline cnp.ndarray flat(cnp.ndarray array):
     """The array in any order of dimensions without gaps, copied if it has to be."""
     return array if is_flat(array) else cnp.PyArray_NewCopy(array, cnp.NPY_KEEPORDER)
@@ -268,6 +273,18 @@ cdef class Binary(Kernel):
             return self.with_value(x, cnp.PyArray_BYTES(y), self.loops.right_number[kind], False)
         if cnp.PyArray_SIZE(x) == 1 and cnp.PyArray_NDIM(x) <= cnp.PyArray_NDIM(y):
             return self.with_value(y, cnp.PyArray_BYTES(x), self.loops.left_number[kind], True)
+        cdef cnp.ndarray whole = x if cnp.PyArray_SIZE(x) > cnp.PyArray_SIZE(y) else y
+        cdef int nd = cnp.PyArray_NDIM(whole)
+        if cnp.PyArray_IS_F_CONTIGUOUS(whole) and not cnp.PyArray_IS_C_CONTIGUOUS(whole):
+            if cnp.PyArray_NDIM(x) > nd or cnp.PyArray_NDIM(y) > nd:
+                return None
+            # A row that repeats is a column of the transposed arrays, which are in C order.
+            found = self.repeat(turned(x, nd), turned(y, nd), kind)
+            return None if found is None else found.T
+        return self.repeat(x, y, kind)
+
+    cdef object repeat(self, cnp.ndarray x, cnp.ndarray y, int kind):
+        """`broadcast` of arrays in C order; others are copied."""
         x, y = contiguous(x), contiguous(y)
         if is_tail(x, y):
             return self.rows(x, x, y, self.loops.arrays[kind], cnp.PyArray_SIZE(y), True)

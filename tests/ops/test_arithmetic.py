@@ -402,3 +402,16 @@ def test_second_names(name):
         : 1 if name in ("negative", "absolute", "arcsin") else 2
     ]
     assert getattr(ops, name)(*args).tolist() == getattr(ops, first)(*args).tolist()
+
+
+@pytest.mark.parametrize("shape", [(40,), (1, 40), (30, 1), (2, 1, 40), (1, 1, 1)])
+@pytest.mark.parametrize("whole", [(40, 30), (300, 400)], ids=["small", "threads"])
+@pytest.mark.parametrize("turn", [False, True])
+def test_a_row_or_column_repeats_along_a_transposed_array(whole, shape, turn):
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal(whole).T
+    shape = tuple(n if n < 30 else x.shape[1] if n == 40 else x.shape[0] for n in shape)
+    y = rng.standard_normal(shape)
+    a, b = (y, x) if turn else (x, y)
+    found = (plugrad.from_numpy(a) - plugrad.from_numpy(b)).numpy()
+    assert np.array_equal(found, a - b)
