@@ -48,7 +48,7 @@ HOT = (
         "plugrad.backends.recycling",
         "plugrad.backends.philox",
     ),
-    "plugrad.optim.",
+    *("plugrad.backends.checksum", "plugrad.optim."),
 )
 COLD = ("copying", "custom", "grad_mode", "inplace", "instruments", "transfer")  # of the graph
 COMPILE_KERNELS = [

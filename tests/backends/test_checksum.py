@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import plugrad
 from plugrad.backends.checksum import checksum
 
 
@@ -75,3 +76,20 @@ def test_read_only_arrays_are_fine():
 def test_what_is_no_array_is_refused():
     with pytest.raises(TypeError, match="array, got list"):
         checksum([1.0])
+
+
+def test_long_arrays_have_one_checksum_whatever_the_number_of_threads():
+    array = np.random.default_rng(0).standard_normal(300_001)
+    before = plugrad.get_num_threads()
+    try:
+        found = set()
+        for threads in (1, 2, 5):
+            plugrad.set_num_threads(threads)
+            found.add(checksum(array))
+    finally:
+        plugrad.set_num_threads(before)
+    assert len(found) == 1
+    for place in (0, 131_072 // 8, 150_000, 300_000):  # also where blocks meet
+        changed = array.copy()
+        changed[place] = -changed[place]
+        assert checksum(changed) not in found
