@@ -117,5 +117,4 @@ cdef Binary binary(object function, const pg_binary_loops *loops, int out_type=*
 
 # What kernels of other forms need too.
 cdef bint as_number(object value, double *number) except -1
-cdef bint is_flat(cnp.ndarray array) noexcept
 cdef Kernel numpy_kernel(object function)

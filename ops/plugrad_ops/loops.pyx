@@ -18,10 +18,9 @@ from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_CheckExact
 from cpython.long cimport PyLong_AsDouble, PyLong_CheckExact
 from libc.stdint cimport INTPTR_MAX
 
-from plugrad.backends.copies cimport copy_over
-from plugrad.backends.memory cimport is_dense
+from plugrad.backends.copies cimport contiguous, flat, is_flat, laid_out_as
 from plugrad.backends.parallel cimport parallel_for
-from plugrad.backends.recycling cimport fresh, fresh_like
+from plugrad.backends.recycling cimport fresh_like
 from plugrad.graph.op cimport Kernel
 from plugrad.backends import CPU
 
@@ -118,46 +117,9 @@ cdef inline bint is_head(cnp.ndarray whole, cnp.ndarray part) noexcept:
     return True
 
 
-cdef bint is_flat(cnp.ndarray array) noexcept:
-    return cnp.PyArray_IS_C_CONTIGUOUS(array) or is_dense(array)
-
-
-cdef inline bint lie_alike(cnp.ndarray x, cnp.ndarray y) noexcept:
-    """Whether two arrays of one shape and dtype have their elements in the same places."""
-    cdef int i
-    if cnp.PyArray_IS_C_CONTIGUOUS(x) and cnp.PyArray_IS_C_CONTIGUOUS(y):
-        return True
-    for i in range(cnp.PyArray_NDIM(x)):
-        if cnp.PyArray_DIM(x, i) > 1 and cnp.PyArray_STRIDE(x, i) != cnp.PyArray_STRIDE(y, i):
-            return False
-    return True
-
-
-cdef cnp.ndarray laid_out_as(cnp.ndarray y, cnp.ndarray x):
-    """A copy of y with its elements where those of x lie; the two have one shape."""
-    cdef cnp.ndarray out = fresh_like(x, cnp.PyArray_TYPE(y))
-    copy_over(out, y)
-    return out
-
-
-cdef cnp.ndarray contiguous(cnp.ndarray array):
-    """The array in C order, copied if it has to be."""
-    cdef cnp.ndarray out
-    if cnp.PyArray_IS_C_CONTIGUOUS(array):
-        return array
-    out = fresh(cnp.PyArray_NDIM(array), cnp.PyArray_DIMS(array), cnp.PyArray_TYPE(array))
-    copy_over(out, array)
-    return out
-
-
 cdef cnp.ndarray turned(cnp.ndarray array, int nd):
     """The array with nd dimensions, in the opposite order."""
     return (<object>array)[(None,) * (nd - cnp.PyArray_NDIM(array))].T
-
-
-cdef inline cnp.ndarray flat(cnp.ndarray array):
-    """The array in any order of dimensions without gaps, copied if it has to be."""
-    return array if is_flat(array) else cnp.PyArray_NewCopy(array, cnp.NPY_KEEPORDER)
 
 
 # ---- kernels -------------------------------------------------------------------------------------------------
@@ -230,8 +192,7 @@ cdef class Binary(Kernel):
         if not (cnp.PyArray_IS_C_CONTIGUOUS(x) and cnp.PyArray_IS_C_CONTIGUOUS(y)):
             if not is_flat(x):
                 x = laid_out_as(x, y) if is_flat(y) else contiguous(x)
-            if not lie_alike(x, y):
-                y = laid_out_as(y, x)
+            y = laid_out_as(y, x)
         out = self.new(x)
         if n < LARGE:
             self.loops.arrays[kind](cnp.PyArray_DATA(x), cnp.PyArray_DATA(y), cnp.PyArray_DATA(out), n)

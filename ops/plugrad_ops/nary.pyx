@@ -12,10 +12,11 @@
 cimport numpy as cnp
 from cpython.object cimport PyObject
 
+from plugrad.backends.copies cimport is_flat, laid_out_as
 from plugrad.backends.parallel cimport parallel_for
 from plugrad.backends.recycling cimport fresh_like
 from plugrad.graph.op cimport Kernel
-from plugrad_ops.loops cimport as_number, is_flat, numpy_kernel
+from plugrad_ops.loops cimport as_number, numpy_kernel
 
 cnp.import_array()
 
@@ -70,19 +71,6 @@ cdef inline void fill(void *target, const void *value, Py_ssize_t n, bint double
     else:
         for i in range(n):
             (<float *>target)[i] = (<const float *>value)[0]
-
-
-cdef inline bint lies_as(cnp.ndarray x, cnp.ndarray like) noexcept:
-    """Whether two arrays of one shape have their elements in the same order, without gaps if `like` has none."""
-    cdef Py_ssize_t size = cnp.PyArray_ITEMSIZE(x), other = cnp.PyArray_ITEMSIZE(like)
-    cdef int i
-    if cnp.PyArray_IS_C_CONTIGUOUS(x) and cnp.PyArray_IS_C_CONTIGUOUS(like):
-        return True
-    for i in range(cnp.PyArray_NDIM(x)):
-        if cnp.PyArray_DIM(x, i) > 1:
-            if cnp.PyArray_STRIDE(x, i) * other != cnp.PyArray_STRIDE(like, i) * size:
-                return False
-    return True
 
 
 cdef inline bint broadcasts_to(cnp.ndarray x, cnp.ndarray whole) noexcept:
@@ -181,8 +169,8 @@ cdef class Nary(Kernel):
             if is_number(x) and not (i == 0 and self.loops.choice):
                 job.data[i], job.step[i] = cnp.PyArray_BYTES(x), 0
                 continue
-            if not (cnp.PyArray_SAMESHAPE(x, whole) and lies_as(x, like)):
-                x = laid_out(x, like)
+            x = laid_out_as(x, like)
+            if <PyObject *>x != args[i]:
                 if kept is None:
                     kept = []
                 kept.append(x)
@@ -202,13 +190,6 @@ cdef inline bint larger(cnp.ndarray x, cnp.ndarray whole) noexcept:
     if cnp.PyArray_SIZE(x) != cnp.PyArray_SIZE(whole):  # an empty one has it against a single element
         return cnp.PyArray_SIZE(x) > cnp.PyArray_SIZE(whole) or cnp.PyArray_SIZE(x) == 0
     return cnp.PyArray_NDIM(x) > cnp.PyArray_NDIM(whole)
-
-
-cdef cnp.ndarray laid_out(cnp.ndarray x, cnp.ndarray like):
-    """A copy of x, broadcast to the shape of `like` and with its elements in the same order."""
-    cdef cnp.ndarray out = fresh_like(like, cnp.PyArray_TYPE(x))
-    cnp.PyArray_CopyInto(out, x)
-    return out
 
 
 cdef Nary nary(object function, const pg_nary_loops *loops):

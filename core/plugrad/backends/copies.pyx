@@ -15,6 +15,7 @@ cimport numpy as cnp
 cimport plugrad.backends.simd  # its macros  # no-cython-lint
 from plugrad.backends.memory cimport is_dense
 from plugrad.backends.parallel cimport parallel_for
+from plugrad.backends.recycling cimport fresh, fresh_like
 
 cnp.import_array()
 
@@ -213,3 +214,45 @@ cdef int copy_over(cnp.ndarray out, cnp.ndarray array) except -1:
                 (the.n[1] + BAND - 1) // BAND * others, GRAIN // (BAND * the.n[0]) + 1, bands, &the
             )
     return 0
+
+
+# ---- layouts -------------------------------------------------------------------------------------------------
+
+cdef bint is_flat(cnp.ndarray array) noexcept:
+    return cnp.PyArray_IS_C_CONTIGUOUS(array) or is_dense(array)
+
+
+cdef bint lie_alike(cnp.ndarray x, cnp.ndarray y) noexcept:
+    cdef Py_ssize_t size_x = cnp.PyArray_ITEMSIZE(x), size_y = cnp.PyArray_ITEMSIZE(y)
+    cdef int i
+    if cnp.PyArray_IS_C_CONTIGUOUS(x) and cnp.PyArray_IS_C_CONTIGUOUS(y):
+        return True
+    for i in range(cnp.PyArray_NDIM(x)):
+        if cnp.PyArray_DIM(x, i) > 1:
+            if cnp.PyArray_STRIDE(x, i) * size_y != cnp.PyArray_STRIDE(y, i) * size_x:
+                return False
+    return True
+
+
+cdef cnp.ndarray flat(cnp.ndarray array):
+    if is_flat(array):
+        return array
+    return cnp.PyArray_NewCopy(array, cnp.NPY_KEEPORDER)
+
+
+cdef cnp.ndarray contiguous(cnp.ndarray array):
+    cdef cnp.ndarray out
+    if cnp.PyArray_ISCARRAY_RO(array):
+        return array
+    out = fresh(cnp.PyArray_NDIM(array), cnp.PyArray_DIMS(array), cnp.PyArray_TYPE(array))
+    copy_over(out, array)
+    return out
+
+
+cdef cnp.ndarray laid_out_as(cnp.ndarray array, cnp.ndarray x):
+    cdef cnp.ndarray out
+    if cnp.PyArray_SAMESHAPE(array, x) and lie_alike(array, x) and cnp.PyArray_ISBEHAVED_RO(array):
+        return array
+    out = fresh_like(x, cnp.PyArray_TYPE(array))
+    copy_over(out, array)
+    return out

@@ -17,7 +17,7 @@ from cpython.object cimport PyObject
 
 cimport plugrad.backends.simd  # its macros  # no-cython-lint
 from plugrad.backends cimport recycling
-from plugrad.backends.copies cimport copy_over
+from plugrad.backends.copies cimport copy_over, is_flat, lie_alike
 from plugrad.backends.memory cimport is_dense
 from plugrad.backends.parallel cimport parallel_for
 from plugrad.graph.backend cimport (
@@ -364,17 +364,8 @@ cdef inline bint plain(object a, object b):
         and cnp.PyArray_ISBEHAVED_RO(x)
         and cnp.PyArray_ISBEHAVED_RO(y)
         and cnp.PyArray_SAMESHAPE(x, y)
-        and ((cnp.PyArray_IS_C_CONTIGUOUS(x) and cnp.PyArray_IS_C_CONTIGUOUS(y)) or lie_alike(x, y))
+        and lie_alike(x, y) and is_flat(x)
     )
-
-
-cdef bint lie_alike(cnp.ndarray x, cnp.ndarray y) noexcept:
-    """Whether the elements of two arrays of one shape and dtype fill their memory in the same order."""
-    cdef int i
-    for i in range(cnp.PyArray_NDIM(x)):
-        if cnp.PyArray_DIM(x, i) > 1 and cnp.PyArray_STRIDE(x, i) != cnp.PyArray_STRIDE(y, i):
-            return False
-    return is_dense(x)
 
 
 cdef extern from *:

@@ -10,8 +10,7 @@ cimport numpy as cnp
 from cpython.object cimport PyObject
 from libc.string cimport memset
 
-from plugrad.backends.copies cimport copy_over
-from plugrad.backends.memory cimport is_dense
+from plugrad.backends.copies cimport flat, laid_out_as
 from plugrad.backends.recycling cimport fresh, fresh_like
 from plugrad.graph.op cimport Kernel
 from plugrad_ops.activation.softmax_walk cimport LOG_SOFTMAX, LOGSUMEXP, SOFTMAX, Job, Kind, run
@@ -33,26 +32,6 @@ cdef inline Py_ssize_t real_size(object array) noexcept:
         return 0
     number = cnp.PyArray_TYPE(<cnp.ndarray>array)
     return sizeof(float) if number == cnp.NPY_FLOAT else sizeof(double) if number == cnp.NPY_DOUBLE else 0
-
-
-cdef inline cnp.ndarray without_gaps(cnp.ndarray x):
-    if cnp.PyArray_IS_C_CONTIGUOUS(x) or is_dense(x):
-        return x
-    return cnp.PyArray_NewCopy(x, cnp.NPY_KEEPORDER)
-
-
-cdef cnp.ndarray laid_out_as(cnp.ndarray y, cnp.ndarray x):
-    """`y`, or a copy of it, with its elements where those of x lie; the two have one shape and dtype."""
-    cdef cnp.ndarray out
-    cdef int i
-    for i in range(cnp.PyArray_NDIM(x)):
-        if cnp.PyArray_DIM(x, i) > 1 and cnp.PyArray_STRIDE(x, i) != cnp.PyArray_STRIDE(y, i):
-            break
-    else:
-        return y
-    out = fresh_like(x, cnp.PyArray_TYPE(y))
-    copy_over(out, y)
-    return out
 
 
 cdef bint locate(Job *job, cnp.ndarray x, const bint *along, bint *ordered) noexcept:
@@ -134,7 +113,7 @@ cdef class AlongOne(WithReference):
         axis = axis_of(x, args[1])
         if axis < 0 or cnp.PyArray_SIZE(x) == 0:
             return self.otherwise.call(args, kwnames)
-        x = without_gaps(x)
+        x = flat(x)
         memset(along, 0, sizeof(along))
         along[axis] = True
         locate(&job, x, along, &ordered)
@@ -162,7 +141,7 @@ cdef class AlongOneGradient(WithReference):
         axis = axis_of(y, <object>args[2])
         if axis < 0 or cnp.PyArray_SIZE(y) == 0:
             return self.otherwise.call_all(args, n)
-        y = without_gaps(y)
+        y = flat(y)
         g = laid_out_as(<cnp.ndarray>args[0], y)
         memset(along, 0, sizeof(along))
         along[axis] = True
@@ -205,7 +184,7 @@ cdef class LogSumExp(WithReference):
         x = <cnp.ndarray>args[0]
         if cnp.PyArray_SIZE(x) == 0 or not mark(x, args[1], along):
             return self.otherwise.call(args, kwnames)
-        x = without_gaps(x)
+        x = flat(x)
         if not locate(&job, x, along, &ordered) or not ordered:
             return self.otherwise.call(args, kwnames)
         for d in range(cnp.PyArray_NDIM(x)):
@@ -232,7 +211,7 @@ cdef class LogSumExpGradient(WithReference):
         x = <cnp.ndarray>args[1]
         if cnp.PyArray_SIZE(x) == 0 or not mark(x, <object>args[3], along):
             return self.otherwise.call_all(args, n)
-        x = without_gaps(x)
+        x = flat(x)
         if not locate(&job, x, along, &ordered) or not ordered:
             return self.otherwise.call_all(args, n)
         g, value = cnp.PyArray_GETCONTIGUOUS(<cnp.ndarray>args[0]), cnp.PyArray_GETCONTIGUOUS(<cnp.ndarray>args[2])

@@ -17,7 +17,7 @@ from cpython.object cimport PyObject
 from libc.math cimport isfinite, log
 from libc.stdlib cimport free, malloc
 
-from plugrad.backends.copies cimport copy_over
+from plugrad.backends.copies cimport contiguous
 from plugrad.backends.parallel cimport parallel_for
 from plugrad.backends.recycling cimport fresh
 from plugrad.graph.op cimport Kernel
@@ -203,15 +203,6 @@ cdef inline void share(Work *the, Py_ssize_t rows, bint narrow, bint back) noexc
 
 
 # ---- kernels -------------------------------------------------------------------------------------------------
-
-cdef cnp.ndarray contiguous(cnp.ndarray array):
-    cdef cnp.ndarray out
-    if cnp.PyArray_ISCARRAY_RO(array):
-        return array
-    out = fresh(cnp.PyArray_NDIM(array), cnp.PyArray_DIMS(array), cnp.PyArray_TYPE(array))
-    copy_over(out, array)
-    return out
-
 
 cdef bint suits(cnp.ndarray x, cnp.ndarray target) noexcept:
     """Whether the loops take these arrays."""

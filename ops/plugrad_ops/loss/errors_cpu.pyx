@@ -13,12 +13,11 @@ cimport numpy as cnp
 from cpython.object cimport PyObject
 from libc.stdlib cimport free, malloc
 
-from plugrad.backends.memory cimport is_dense
+from plugrad.backends.copies cimport contiguous, is_flat, lie_alike
 from plugrad.backends.parallel cimport parallel_for
 from plugrad.backends.recycling cimport fresh
 from plugrad.graph.op cimport Kernel
 from plugrad_ops.loops cimport as_number
-from plugrad_ops.loss.cpu cimport contiguous
 from plugrad_ops.nary cimport Nary, nary, pg_nary, pg_nary_loops
 
 import numpy as np
@@ -134,17 +133,6 @@ cdef inline bint alike(object a, object b) noexcept:
     )
 
 
-cdef inline bint lie_alike(cnp.ndarray x, cnp.ndarray y) noexcept:
-    """Whether two arrays of one shape and dtype have their elements in the same places, without gaps."""
-    cdef int i
-    if cnp.PyArray_IS_C_CONTIGUOUS(x) and cnp.PyArray_IS_C_CONTIGUOUS(y):
-        return True
-    for i in range(cnp.PyArray_NDIM(x)):
-        if cnp.PyArray_DIM(x, i) > 1 and cnp.PyArray_STRIDE(x, i) != cnp.PyArray_STRIDE(y, i):
-            return False
-    return is_dense(x)
-
-
 cdef class Error(Kernel):
     """The forward kernel, from (input, target, reduction) and perhaps delta."""
 
@@ -166,7 +154,7 @@ cdef class Error(Kernel):
             given[0], given[1], given[2] = <PyObject *>a, <PyObject *>b, <PyObject *>args[len(args) - 1]
             return self.each.run(given)
         x, y = <cnp.ndarray>a, <cnp.ndarray>b
-        if not lie_alike(x, y):
+        if not (lie_alike(x, y) and is_flat(x)):
             x, y = contiguous(x), contiguous(y)
         job.double = cnp.PyArray_TYPE(x) == cnp.NPY_DOUBLE
         job.loop = self.each.loops.of[1 if job.double else 0]

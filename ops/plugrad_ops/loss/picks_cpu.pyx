@@ -11,11 +11,11 @@ from cpython.object cimport PyObject
 from libc.stdlib cimport free, malloc
 from libc.string cimport memset
 
+from plugrad.backends.copies cimport contiguous
 from plugrad.backends.parallel cimport parallel_for
 from plugrad.backends.recycling cimport fresh
 from plugrad.graph.op cimport Kernel
 cimport plugrad_ops.loops  # its macros  # no-cython-lint
-from plugrad_ops.loss.cpu cimport contiguous
 
 from plugrad.backends import CPU
 

@@ -11,11 +11,11 @@ import numpy as np
 from libc.math cimport sqrt
 from libc.stdlib cimport calloc, free
 
-from plugrad.backends.memory cimport is_dense
+from plugrad.backends.copies cimport contiguous, is_flat, laid_out_as
 from plugrad.backends.parallel cimport parallel_for
 from plugrad.backends.recycling cimport fresh, fresh_like
 from plugrad.graph.op cimport Kernel
-from plugrad_ops.normalization.loops cimport Loops, is_far, laid_out_as, loops_of, plain
+from plugrad_ops.normalization.loops cimport Loops, is_far, loops_of
 
 from plugrad.backends import CPU
 
@@ -93,7 +93,7 @@ cdef int fill(const Batch *the, double *numbers, object array, double otherwise)
     x = <cnp.ndarray>array
     if cnp.PyArray_TYPE(x) != cnp.NPY_DOUBLE and cnp.PyArray_TYPE(x) != cnp.NPY_FLOAT:
         x = np.asarray(x, np.float64)
-    x = plain(x)
+    x = contiguous(x)
     for c in range(the.channels):
         numbers[c] = loops_of(x).at(cnp.PyArray_DATA(x), c)
     return 0
@@ -272,7 +272,7 @@ cdef bint per_channel(object array, cnp.ndarray x):
 
 
 cdef inline cnp.ndarray gapless(cnp.ndarray x):
-    return x if is_dense(x) and cnp.PyArray_ISBEHAVED_RO(x) else plain(x)
+    return x if is_flat(x) and cnp.PyArray_ISBEHAVED_RO(x) else contiguous(x)
 
 
 cdef class NormalizeBatch(Kernel):

@@ -14,8 +14,7 @@
 
 cimport numpy as cnp
 
-from plugrad.backends.copies cimport copy_over
-from plugrad.backends.recycling cimport fresh, fresh_like
+from plugrad.backends.recycling cimport fresh
 cimport plugrad.backends.reducing_loops  # its macros  # no-cython-lint
 cimport plugrad_ops.loops  # its macros  # no-cython-lint
 
@@ -188,28 +187,6 @@ cdef inline const Loops *loops_of(cnp.ndarray x):
     """The loops for a float32 or float64 array; NULL for any other."""
     cdef int kind = cnp.PyArray_TYPE(x)
     return &pg_norm_float if kind == cnp.NPY_FLOAT else &pg_norm_double if kind == cnp.NPY_DOUBLE else NULL
-
-
-cdef inline cnp.ndarray plain(object array):
-    """The array itself if it is C-contiguous and aligned, else such a copy."""
-    cdef cnp.ndarray x = <cnp.ndarray>array, out
-    if cnp.PyArray_ISCARRAY_RO(x):
-        return x
-    out = like(x)
-    copy_over(out, x)
-    return out
-
-
-cdef inline cnp.ndarray laid_out_as(cnp.ndarray y, cnp.ndarray x):
-    """y, or a copy of it, with its elements where those of x lie; the two have one shape and dtype, x has no gaps."""
-    cdef cnp.ndarray out
-    cdef int d
-    for d in range(cnp.PyArray_NDIM(x)):
-        if cnp.PyArray_DIM(x, d) > 1 and cnp.PyArray_STRIDE(x, d) != cnp.PyArray_STRIDE(y, d):
-            out = fresh_like(x, cnp.PyArray_TYPE(x))
-            copy_over(out, y)
-            return out
-    return y if cnp.PyArray_ISBEHAVED_RO(y) else plain(y)
 
 
 cdef inline cnp.ndarray like(cnp.ndarray x):

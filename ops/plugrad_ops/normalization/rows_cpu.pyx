@@ -10,9 +10,10 @@ import numpy as np
 from libc.math cimport sqrt
 from libc.stdlib cimport calloc, free
 
+from plugrad.backends.copies cimport contiguous
 from plugrad.backends.parallel cimport parallel_for
 from plugrad.graph.op cimport Kernel
-from plugrad_ops.normalization.loops cimport Loops, data_of, is_far, like, loops_of, plain
+from plugrad_ops.normalization.loops cimport Loops, data_of, is_far, like, loops_of
 
 from plugrad.backends import CPU
 
@@ -182,9 +183,9 @@ cdef class NormalizeRows(Kernel):
         cdef Rows the
         if loops_of(x) == NULL or cnp.PyArray_SIZE(x) == 0 or not fit(x, weight, bias, args[3], args[4]):
             return self.otherwise.call(args, kwnames)
-        x = plain(x)
-        weight = None if weight is None else plain(weight)
-        bias = None if bias is None else plain(bias)
+        x = contiguous(x)
+        weight = None if weight is None else contiguous(weight)
+        bias = None if bias is None else contiguous(bias)
         the = rows_of(x, bias if weight is None else weight, args[3], args[4])
         the.eps, the.centered = args[5], args[6]
         out = like(x)
@@ -202,8 +203,8 @@ def normalize_rows_gradients(grad, input, weight, shape, needs, length, groups, 
     cdef Py_ssize_t many, parts, i
     if loops_of(x) == NULL or cnp.PyArray_SIZE(x) == 0:
         return None
-    x, g = plain(x), plain(grad)
-    weight = None if weight is None else plain(weight)
+    x, g = contiguous(x), contiguous(grad)
+    weight = None if weight is None else contiguous(weight)
     if shape is not None:
         dw, db = np.empty(shape, x.dtype), np.empty(shape, x.dtype)
     the = rows_of(x, dw, length, groups)
