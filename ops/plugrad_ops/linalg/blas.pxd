@@ -19,5 +19,15 @@ cdef bint read_last(cnp.ndarray array, bint turn, Matrix *matrix) noexcept
 # Whether `multiply` can do this product.
 cdef bint fits(const Matrix *a, const Matrix *b) noexcept nogil
 
-# out = a @ b, in C order, for the dtype of that number, float32 or float64.
+cdef enum:
+    ALONE_UP_TO = 262144  # multiplications of a product to which BLAS gives one thread anyway
+
+# out = a @ b, in C order, for the dtype of that number, float32 or float64; threads share a large one.
 cdef void multiply(int type_num, const Matrix *a, const Matrix *b, char *out) noexcept nogil
+
+# The same in this thread, between the next two or for a product up to that size; `lead` elements from row to row.
+cdef void multiply_alone(int type_num, const Matrix *a, const Matrix *b, char *out, Py_ssize_t lead) noexcept nogil
+
+# From now on no product uses threads of BLAS. How many threads of ours may share one; 0 where BLAS will not be told.
+cdef int enter_blas() noexcept nogil
+cdef void leave_blas() noexcept nogil

@@ -2,62 +2,23 @@
 """Products of matrices by the BLAS that NumPy links, called directly.
 
 (a) numpy.dot spends some 2500 instructions beside the product, on a matrix of 64 columns as much as on the product, and
-    it needs the GIL. The same function of the same library is called here, with the threads that NumPy would use.
-(b) It is looked up in the libraries that NumPy's extension module was linked with, under the names that builds of NumPy
-    give it. It is tried before it is used. Where there is none, callers go to numpy.dot.
+    it needs the GIL. The same function of the same library is called here.
+(b) It is looked up at import (blas.h) and tried before it is used. Where there is none, callers go to numpy.dot.
 (c) Sizes are passed with 64 bits. A library that takes 32 reads the lower halves, which on these processors stand where
     it looks for them; sizes that 32 bits do not hold are left to NumPy.
-(d) Products with a vector are left to NumPy, too, and those of a matrix with itself: it has functions for these.
+(d) Large products are cut into tiles of the result, which our threads share, in place of BLAS's own (why: blas.h), and
+    as many of them as BLAS would use. Where its number cannot be told, BLAS is left its threads.
+(e) Products with a vector are left to NumPy, too, and those of a matrix with itself: it has functions for these.
 """
 
 cimport numpy as cnp
 from libc.stdint cimport INT32_MAX, int64_t
 
+from plugrad.backends.parallel cimport parallel_for, threads
+
 cnp.import_array()
 
-cdef extern from *:
-    """
-    #include <stdint.h>
-
-    typedef void (*pg_sgemm)(int order, int turn_a, int turn_b, int64_t m, int64_t n, int64_t k, float alpha,
-                             const void *a, int64_t lda, const void *b, int64_t ldb, float beta, void *c, int64_t ldc);
-    typedef void (*pg_dgemm)(int order, int turn_a, int turn_b, int64_t m, int64_t n, int64_t k, double alpha,
-                             const void *a, int64_t lda, const void *b, int64_t ldb, double beta, void *c, int64_t ldc);
-    static pg_sgemm pg_single = NULL;
-    static pg_dgemm pg_double = NULL;
-    enum { PG_ROWS_FIRST = 101, PG_AS_IT_IS = 111, PG_TURNED = 112 };
-
-    #if defined(__GNUC__) && !defined(_WIN32) && (defined(__x86_64__) || defined(__aarch64__))
-    #include <dlfcn.h>
-
-    static void pg_look_up(void)
-    {
-        static const char *const names[][2] = {
-            {"scipy_cblas_sgemm64_", "scipy_cblas_dgemm64_"}, {"cblas_sgemm64_", "cblas_dgemm64_"},
-            {"scipy_cblas_sgemm", "scipy_cblas_dgemm"},       {"cblas_sgemm", "cblas_dgemm"},
-            {"cblas_sgemm$NEWLAPACK$ILP64", "cblas_dgemm$NEWLAPACK$ILP64"},
-            {"cblas_sgemm$NEWLAPACK", "cblas_dgemm$NEWLAPACK"}};
-        Dl_info numpy;
-        void *library;
-        size_t i;
-        if (!dladdr((void *)PyArray_API[0], &numpy) || !numpy.dli_fname)
-            return;
-        library = dlopen(numpy.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
-        if (!library)
-            return;
-        for (i = 0; i < sizeof names / sizeof *names && !pg_single; i++) {
-            void *single = dlsym(library, names[i][0]), *twice = dlsym(library, names[i][1]);
-            if (single && twice) {
-                pg_single = (pg_sgemm)single;
-                pg_double = (pg_dgemm)twice;
-            }
-        }
-        dlclose(library);  /* NumPy holds it */
-    }
-    #else
-    static void pg_look_up(void) {}
-    #endif
-    """
+cdef extern from "blas.h" nogil:
     ctypedef void (*pg_sgemm)(
         int, int, int, int64_t, int64_t, int64_t, float, const void *, int64_t, const void *, int64_t, float, void *,
         int64_t
@@ -71,6 +32,12 @@ cdef extern from *:
     enum:
         PG_ROWS_FIRST, PG_AS_IT_IS, PG_TURNED
     void pg_look_up()
+    int pg_enter()
+    void pg_leave()
+
+cdef enum:
+    SHARED_FROM = 524288  # multiplications of a product that several threads share
+    TILE = 16             # a multiple of which tiles are cut: what a kernel of BLAS does at a time, and a cache line
 
 
 cdef bint lie(
@@ -126,19 +93,83 @@ cdef bint fits(const Matrix *a, const Matrix *b) noexcept nogil:
     )
 
 
-cdef void multiply(int type_num, const Matrix *a, const Matrix *b, char *out) noexcept nogil:
+cdef void multiply_alone(int type_num, const Matrix *a, const Matrix *b, char *out, Py_ssize_t lead) noexcept nogil:
     cdef int turn_a = PG_TURNED if a.turned else PG_AS_IT_IS
     cdef int turn_b = PG_TURNED if b.turned else PG_AS_IT_IS
     if type_num == cnp.NPY_FLOAT:
         pg_single(
             PG_ROWS_FIRST, turn_a, turn_b, a.rows, b.columns, a.columns, 1.0, a.data, a.lead, b.data, b.lead, 0.0,
-            out, b.columns
+            out, lead
         )
     else:
         pg_double(
             PG_ROWS_FIRST, turn_a, turn_b, a.rows, b.columns, a.columns, 1.0, a.data, a.lead, b.data, b.lead, 0.0,
-            out, b.columns
+            out, lead
         )
+
+
+# ---- products that threads share ------------------------------------------------------------------------------
+
+cdef int enter_blas() noexcept nogil:
+    return min(pg_enter(), threads())
+
+
+cdef void leave_blas() noexcept nogil:
+    pg_leave()
+
+
+cdef struct Product:
+    const Matrix *a
+    const Matrix *b
+    char *out
+    int type_num
+    Py_ssize_t height, width, across  # of a tile of the result, and how many of them lie side by side
+
+
+cdef inline Py_ssize_t cut(Py_ssize_t n, Py_ssize_t parts) noexcept nogil:
+    """How much of n falls to each part."""
+    return ((n + parts - 1) // parts + TILE - 1) // TILE * TILE
+
+
+cdef void lay_tiles(Product *whole, Py_ssize_t count) noexcept nogil:
+    """Cut the result into `count` tiles, or somewhat fewer; of all ways the one whose tiles take the least input."""
+    cdef Py_ssize_t down, height, width, least = -1
+    for down in range(1, count + 1):
+        if count % down == 0:
+            height, width = cut(whole.a.rows, down), cut(whole.b.columns, count // down)
+            if least < 0 or height + width < least:
+                least, whole.height, whole.width = height + width, height, width
+    whole.across = (whole.b.columns + whole.width - 1) // whole.width
+
+
+cdef void multiply_tiles(void *context, Py_ssize_t begin, Py_ssize_t end) noexcept nogil:
+    cdef Product *whole = <Product *>context
+    cdef Matrix a, b
+    cdef Py_ssize_t tile, row, column, item = 4 if whole.type_num == cnp.NPY_FLOAT else 8
+    for tile in range(begin, end):
+        a, b = whole.a[0], whole.b[0]
+        row, column = tile // whole.across * whole.height, tile % whole.across * whole.width
+        a.data += row * (1 if a.turned else a.lead) * item
+        b.data += column * (b.lead if b.turned else 1) * item
+        a.rows, b.columns = min(whole.height, a.rows - row), min(whole.width, b.columns - column)
+        multiply_alone(whole.type_num, &a, &b, whole.out + (row * whole.b.columns + column) * item, whole.b.columns)
+
+
+cdef void multiply(int type_num, const Matrix *a, const Matrix *b, char *out) noexcept nogil:
+    cdef Product whole
+    cdef Py_ssize_t work = a.rows * a.columns * b.columns
+    cdef int count
+    if work < ALONE_UP_TO:
+        multiply_alone(type_num, a, b, out, b.columns)
+        return
+    count = enter_blas()
+    if count < 2 or work < SHARED_FROM:
+        multiply_alone(type_num, a, b, out, b.columns)
+    else:
+        whole.a, whole.b, whole.out, whole.type_num = a, b, out, type_num
+        lay_tiles(&whole, min(count, work // (SHARED_FROM // 2)))
+        parallel_for((a.rows + whole.height - 1) // whole.height * whole.across, 1, multiply_tiles, &whole)
+    leave_blas()
 
 
 cdef bint works() noexcept:

@@ -17,7 +17,9 @@ from plugrad.backends.recycling cimport fresh
 from plugrad.backends.sums cimport summable, sums
 from plugrad.graph.op cimport Kernel
 cimport plugrad_ops.loops  # its macros  # no-cython-lint
-from plugrad_ops.linalg.blas cimport Matrix, fits, multiply, read, read_last
+from plugrad_ops.linalg.blas cimport (
+    ALONE_UP_TO, Matrix, enter_blas, fits, leave_blas, multiply, multiply_alone, read, read_last
+)
 
 import numpy as np
 
@@ -42,9 +44,7 @@ cdef extern from *:
 cdef enum:
     SHARED_FROM = 65536  # elements of a result to which several threads add a row
     MOST_DIMS = 64
-    # Multiplications:
-    NOGIL_FROM = 65536       # some microseconds
-    SINGLE_THREADED = 262144  # of a product; BLAS gives larger ones threads of its own
+    NOGIL_FROM = 65536  # multiplications: some microseconds
 
 
 # ---- products ------------------------------------------------------------------------------------------------
@@ -130,6 +130,7 @@ cdef struct Stack:
     char *out
     Py_ssize_t step
     int type_num
+    bint alone  # a product is one thread's
 
 
 cdef void multiply_pairs(void *context, Py_ssize_t begin, Py_ssize_t end) noexcept nogil:
@@ -138,7 +139,10 @@ cdef void multiply_pairs(void *context, Py_ssize_t begin, Py_ssize_t end) noexce
     cdef Py_ssize_t i
     for i in range(begin, end):
         a.data, b.data = stack.a.data + stack.places[2 * i], stack.b.data + stack.places[2 * i + 1]
-        multiply(stack.type_num, &a, &b, stack.out + i * stack.step)
+        if stack.alone:
+            multiply_alone(stack.type_num, &a, &b, stack.out + i * stack.step, b.columns)
+        else:
+            multiply(stack.type_num, &a, &b, stack.out + i * stack.step)
 
 
 cdef object stacked(cnp.ndarray a, bint turn_a, cnp.ndarray b, bint turn_b):
@@ -150,6 +154,7 @@ cdef object stacked(cnp.ndarray a, bint turn_a, cnp.ndarray b, bint turn_b):
     cdef Py_ssize_t[MOST_DIMS] step_a
     cdef Py_ssize_t[MOST_DIMS] step_b
     cdef Py_ssize_t count = 1, n_a, n_b, i, work, at_a = 0, at_b = 0
+    cdef int allowed
     cdef cnp.ndarray out
     if nd_a < 0 or nd_b < 0:
         return None
@@ -193,10 +198,13 @@ cdef object stacked(cnp.ndarray a, bint turn_a, cnp.ndarray b, bint turn_b):
             d -= 1
     work = stack.a.rows * stack.a.columns * stack.b.columns
     with nogil:
-        if work < SINGLE_THREADED:
-            parallel_for(count, max(1, SINGLE_THREADED // work), multiply_pairs, &stack)
+        allowed = enter_blas()
+        stack.alone = work < ALONE_UP_TO or (allowed > 1 and count >= allowed)
+        if stack.alone:
+            parallel_for(count, max(1, ALONE_UP_TO // work), multiply_pairs, &stack)
         else:
             multiply_pairs(&stack, 0, count)
+        leave_blas()
     free(stack.places)
     return out
 
