@@ -1,6 +1,7 @@
 """Activation checkpointing: the same gradients and random numbers, less memory, and no silent difference."""
 
 import gc
+import importlib
 import random
 import threading
 import tracemalloc
@@ -13,7 +14,9 @@ import pytest
 import plugrad
 from plugrad.autograd import Function
 from plugrad.autograd.graph import saved_tensors_hooks
+from plugrad.backends.checksum import checksum
 from plugrad.graph.node import live_nodes
+from plugrad.nn.functional import linear
 from plugrad.utils.checkpoint import (
     CheckpointError,
     checkpoint,
@@ -601,6 +604,35 @@ def test_a_parameter_that_changed_in_between_is_found():
         w.mul_(2)
     with pytest.raises(CheckpointError, match="other values"):
         y.backward()
+
+
+def test_a_parameter_that_was_replaced_in_between_is_compared():
+    """By one of the same values, by one of others, and by one of others while the first has them, too."""
+    x = leaf([1.0, 1.0])
+    for change, replacement in ((1, 1), (1, 2), (2, 2)):
+        holder = [leaf([3.0, 4.0])]
+        y = checkpoint(lambda x, holder=holder: (x * holder[0]).exp().sum(), x)
+        first, holder[0] = holder[0], leaf([3.0 * replacement, 4.0 * replacement])
+        with plugrad.no_grad():
+            if change != 1:
+                first.mul_(change)
+        if change == replacement == 1:
+            y.backward()
+        else:
+            with pytest.raises(CheckpointError, match="other values"):
+                y.backward()
+
+
+def test_what_is_there_before_and_after_is_not_read(monkeypatch):
+    """Arguments and leaves; what two operators in a row save is read once in each run."""
+    read = []
+    module = importlib.import_module("plugrad.utils.checkpoint")
+    monkeypatch.setattr(
+        module, "checksum", lambda array: read.append(array.shape) or checksum(array)
+    )
+    x, w, v = leaf(np.ones((2, 3))), leaf(np.ones((4, 3))), leaf(np.ones((2, 4)))
+    checkpoint(lambda x: (plugrad.tanh(linear(x, w)) * v).sum(), x * 2).backward()
+    assert read == [(2, 4)] * 2  # the result of tanh, in each run
 
 
 def test_an_argument_that_changed_in_between_is_found():

@@ -39,7 +39,7 @@ __all__ = [
 
 class _Local(threading.local):
     def __init__(self) -> None:
-        self.stack: list[tuple[Callable[[Tensor], Any], Callable[[Any], Tensor]]] = []
+        self.stack: list[saved_tensors_hooks] = []
         self.packing = False
         self.forbidden: str | None = None
 
@@ -53,11 +53,13 @@ def _pack(tensor: Tensor) -> Packed | None:
     """The instrument: asked for every tensor that is saved, on any thread, while some thread has hooks."""
     if not _local.stack or _local.packing:
         return None
-    pack, unpack = _local.stack[-1]
+    hooks = _local.stack[-1]
+    if not hooks.computes:
+        return Packed(hooks.pack_hook(tensor), hooks.unpack_hook)
     _local.packing = True
     try:
         with no_grad():
-            return Packed(pack(tensor), unpack)
+            return Packed(hooks.pack_hook(tensor), hooks.unpack_hook)
     finally:
         _local.packing = False
 
@@ -75,8 +77,8 @@ class saved_tensors_hooks:
     Parameters
     ----------
     pack_hook : callable
-        ``pack_hook(tensor) -> anything``, called when an operator or a Function saves a tensor. It must not change
-        the tensor.
+        ``pack_hook(tensor) -> anything``, called when an operator or a Function saves a tensor, which it is given
+        without its graph; a leaf that requires grad is shown as one. It must not change the tensor.
     unpack_hook : callable
         ``unpack_hook(what pack_hook returned) -> Tensor``, called when backward needs it, once per use. The tensor
         must have the values, shape and dtype of the one that was packed; its place in the graph is restored.
@@ -106,6 +108,9 @@ class saved_tensors_hooks:
     tensor([4., 6.])
     """
 
+    # Whether the pack hook may call operators. Setting that up costs more than a hook that only takes notes.
+    computes = True
+
     def __init__(
         self, pack_hook: Callable[[Tensor], Any], unpack_hook: Callable[[Any], Tensor]
     ) -> None:
@@ -118,7 +123,7 @@ class saved_tensors_hooks:
     def __enter__(self) -> Self:
         if _local.forbidden is not None:
             raise RuntimeError(_local.forbidden)
-        _local.stack.append((self.pack_hook, self.unpack_hook))
+        _local.stack.append(self)
         _count(+1)
         return self
 

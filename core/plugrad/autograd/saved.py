@@ -39,6 +39,11 @@ class KeptTensor:
             self._tangents = tensor._tangent
             self._checksum = value_checksum(tensor.array) if watching() else None
 
+    @property
+    def shared_array(self) -> Any:
+        """The array that is shared, or None where a hook has replaced it."""
+        return None if self._packed is not None else self._tensor.array
+
     def get(self, owner: str) -> Tensor:
         """The tensor, without a graph.
 

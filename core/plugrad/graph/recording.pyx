@@ -147,10 +147,11 @@ cdef inline object saved_array(Tensor tensor):
 
 
 cdef object hooked(Tensor tensor):
-    """What the pack hook makes of a value to be saved, or the value."""
+    """What the pack hook makes of a value to be saved, or the value. It is shown without its graph, a leaf as a leaf."""
     cdef Tensor shown = make(tensor._array, tensor.meta)
     shown.counter = counter_of(tensor)
     shown.tangent = tensor.tangent
+    shown.needs_grad = tensor.needs_grad and (tensor.fn is None or tensor.fn.is_leaf)
     cdef Py_ssize_t before = shown.counter.version
     found = packed(shown)
     if shown.counter.version != before:

@@ -42,6 +42,19 @@ def restored(value: Any, owner: str) -> Any:
     return value
 
 
+def shared_arrays(value: Any) -> Iterator[Any]:
+    """The arrays of kept arguments that no hook has replaced: they live as long as what is kept."""
+    if isinstance(value, _Argument):
+        array = value.value.shared_array
+        if array is not None:
+            yield array
+    elif type(value) in (list, tuple):
+        for item in value:
+            yield from shared_arrays(item)
+    elif type(value) is dict:
+        yield from shared_arrays(tuple(value.values()))
+
+
 def leaves(value: Any) -> Iterator[Any]:
     """All that lies in nested lists, tuples and dicts."""
     if type(value) in (list, tuple):

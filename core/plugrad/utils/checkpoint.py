@@ -8,7 +8,8 @@
 (c) Arguments go through the hooks outside the call. So a checkpoint within a checkpoint keeps nothing of its own: its
     arguments are recomputed by the outer one, and it needs no knowledge of nesting.
 (d) A second run that saves other values would give a wrong gradient without any sign of it, so their checksums are
-    compared; reading each saved value twice is what it costs.
+    compared; reading each saved value twice is what it costs. Arguments and leaves that require grad are not read:
+    they are there before and after, in the same memory, and their versions tell whether they changed.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from plugrad.backends.checksum import checksum
 from plugrad.graph.engine import current_run
 from plugrad.graph.grad_mode import enable_grad, is_grad_enabled
 from plugrad.graph.tensor import Tensor
-from plugrad.utils.arguments import kept, leaves, restored
+from plugrad.utils.arguments import kept, leaves, restored, shared_arrays
 from plugrad.utils.generators import GeneratorStates
 
 __all__ = [
@@ -146,7 +147,7 @@ def checkpoint(
     call.stops = early_stop if _early_stop is None else _early_stop
     if preserve_rng_state:
         call.generators = GeneratorStates(leaves((args, kwargs)))
-    with first, saved_tensors_hooks(call.pack, _value_again):
+    with first, _Hooks(call.pack, _value_again):
         result = function(*args, **kwargs)
     call.complete = True
     if call.generators is not None and call.generators.unused():
@@ -203,6 +204,12 @@ def _chained(functions: Sequence[Callable[[Any], Any]]) -> Callable[[Any], Any]:
 # ---- one checkpointed call ---------------------------------------------------------------------
 
 
+class _Hooks(saved_tensors_hooks):
+    """Those of a checkpoint, which call no operators."""
+
+    computes = False
+
+
 class _Call:
     """What it takes to run a function again, and what its first run saved."""
 
@@ -216,6 +223,8 @@ class _Call:
         self.function = function
         self.context = context
         self.arguments = kept((args, kwargs))
+        self.there = {id(array) for array in shared_arrays(self.arguments)}
+        self.checksums = _Checksums()
         self.generators: GeneratorStates | None = None
         self.compares = True
         self.stops = True
@@ -231,13 +240,19 @@ class _Call:
         """The pack hook of the first run."""
         place = _Place(self, len(self.places))
         self.places.append(weakref.ref(place))
-        self.marks.append(_Mark(tensor) if self.compares else None)
+        self.marks.append(self.mark(tensor) if self.compares else None)
         return place
 
-    def compare(self, index: int, tensor: Tensor) -> None:
+    def mark(self, tensor: Tensor) -> _Mark:
+        """What a tensor saved by the second run is compared with."""
+        if tensor.requires_grad or id(tensor.array) in self.there:
+            return _Mark(tensor, None)
+        return _Mark(tensor, self.checksums.of(tensor))
+
+    def compare(self, index: int, tensor: Tensor, checksums: _Checksums) -> None:
         """Refuse a second run that saves something else than the first did."""
         mark = self.marks[index]
-        if mark is None or mark.fits(tensor):
+        if mark is None or mark.fits(tensor, checksums):
             return
         raise CheckpointError(
             f"checkpoint: {self.name} saved something else when it was run again for backward: saved tensor "
@@ -247,22 +262,43 @@ class _Call:
         )
 
 
+class _Checksums:
+    """Checksums of saved tensors. What is saved by two operators in a row, as output and as input, is read once."""
+
+    def __init__(self) -> None:
+        self.last: tuple[weakref.ref[Any], int, int] | None = None
+
+    def of(self, tensor: Tensor) -> int:
+        """The checksum of a tensor's values."""
+        array, version = tensor.array, tensor._version
+        if self.last is not None and self.last[0]() is array and self.last[1] == version:
+            return self.last[2]
+        value = checksum(array)
+        self.last = weakref.ref(array), version, value
+        return value
+
+
 class _Mark:
-    """What a tensor saved by a second run is compared with."""
+    """What a tensor saved by a second run is compared with: its memory, if that stays, or a checksum."""
 
-    __slots__ = ("array", "checksum", "kind", "version")
+    __slots__ = ("array", "checksum", "kind", "staying", "version")
 
-    def __init__(self, tensor: Tensor) -> None:
+    def __init__(self, tensor: Tensor, checksum: int | None) -> None:
         self.kind = (tensor.shape, tensor.dtype, tensor.device)
         self.array = weakref.ref(tensor.array)
         self.version = tensor._version
-        self.checksum = checksum(tensor.array)
+        self.staying = tensor if checksum is None else None
+        self.checksum = checksum
 
-    def fits(self, tensor: Tensor) -> bool:
+    def fits(self, tensor: Tensor, checksums: _Checksums) -> bool:
         if self.array() is tensor.array and self.version == tensor._version:
-            return True  # a parameter, say: it need not be read again
-        kind = (tensor.shape, tensor.dtype, tensor.device)
-        return self.kind == kind and self.checksum == checksum(tensor.array)
+            return True  # a parameter, say: it need not be read
+        if self.kind != (tensor.shape, tensor.dtype, tensor.device):
+            return False
+        if self.staying is None:
+            return self.checksum == checksums.of(tensor)
+        unchanged = self.staying._version == self.version
+        return unchanged and checksum(self.staying.array) == checksums.of(tensor)
 
     def difference(self, tensor: Tensor) -> str:
         shape, dtype, device = self.kind
@@ -306,6 +342,7 @@ class _Again:
         self.call = call
         self.collected = collected
         self.count = 0
+        self.checksums = _Checksums()
         self.open = {
             i
             for i, place in enumerate(call.places)
@@ -318,7 +355,7 @@ class _Again:
         index, self.count = self.count, self.count + 1
         kept = KeptTensor(tensor, hooks=False)
         if index < len(self.call.marks):
-            self.call.compare(index, tensor)
+            self.call.compare(index, tensor, self.checksums)
         if index in self.open:
             self.collected.values[index] = kept
         # An output's tangents are computed after it is saved.
@@ -342,7 +379,7 @@ def _run_again(call: _Call, collected: _Collected, wanted: int) -> None:
                 stack.enter_context(call.generators.restored())
             stack.enter_context(enable_grad())
             stack.enter_context(call.context)
-            stack.enter_context(saved_tensors_hooks(again.pack, again.unpack))
+            stack.enter_context(_Hooks(again.pack, again.unpack))
             call.function(*args, **kwargs)
     except _Stop as stop:
         if stop.again is not again:
