@@ -415,3 +415,31 @@ def test_a_row_or_column_repeats_along_a_transposed_array(whole, shape, turn):
     a, b = (y, x) if turn else (x, y)
     found = (plugrad.from_numpy(a) - plugrad.from_numpy(b)).numpy()
     assert np.array_equal(found, a - b)
+
+
+# How the incoming gradient and the other factor lie: alike without gaps, alike with gaps, and differently.
+LIES = {
+    "C": (lambda g: g, lambda x: x),
+    "turned": (np.asfortranarray, np.asfortranarray),
+    "gaps": (lambda g: np.repeat(g, 2, -1)[..., ::2], lambda x: np.repeat(x, 2, -1)[..., ::2]),
+    "differently": (np.asfortranarray, lambda x: x),
+    "repeated": (lambda g: np.broadcast_to(g[:1], g.shape), lambda x: x),
+}
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+@pytest.mark.parametrize("lie", LIES)
+@pytest.mark.parametrize("whole", [(7, 5), (4, 3, 5), (1, 9), (300, 257), (3, 100_000), (9000, 3)])
+def test_the_gradient_of_a_factor_that_is_repeated_is_summed(whole, lie, dtype):
+    seed = int(np.random.default_rng().integers(2**31))
+    print("seed", seed)
+    rng = np.random.default_rng(seed)
+    g, x = (f(rng.standard_normal(whole).astype(dtype)) for f in LIES[lie])
+    for shape in {whole[-1:], (whole[0], *(1,) * (len(whole) - 1)), (1,), whole[1:], (), whole}:
+        other = leaf(rng.standard_normal(shape), dtype)
+        (Tensor(x) * other).backward(Tensor(g))
+        terms = g.astype("f8") * x
+        summed = tuple(d for d in range(-len(whole), 0) if -d > len(shape) or shape[d] != whole[d])
+        expected = terms.sum(summed).reshape(shape)
+        close = (2e-7 if dtype == "f4" else 1e-15) * np.abs(terms).sum(summed).reshape(shape)
+        assert np.all(np.abs(other.grad.array - expected) <= close)

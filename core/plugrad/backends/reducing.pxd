@@ -62,6 +62,8 @@ cdef struct Walk:
     Dim[66] over
     Dim[66] at
     Py_ssize_t places           # of `at`, together
+    const char *factor          # an array that lies as this one does, both without gaps: products are reduced; or NULL
+    const char *first           # where this one starts, if so
 
 # How an array is reduced over the dimensions that are marked. A complex array is one of its parts.
 cdef void plan(Walk *walk, cnp.ndarray x, const bint *summed) noexcept

@@ -16,15 +16,31 @@ cimport numpy as cnp
 from cpython.long cimport PyLong_AsSsize_t, PyLong_CheckExact
 from libc.stdlib cimport free, malloc
 
+cimport plugrad.backends.simd  # its macros  # no-cython-lint
 from plugrad.backends.parallel cimport parallel_for
 from plugrad.backends.recycling cimport fresh
 
 cnp.import_array()
 
+cdef extern from *:
+    """
+    #define PG_MULTIPLY(T)                                                                          \\
+    PG_STREAM static void pg_multiply_##T(const void *vx, const void *vy, Py_ssize_t n, void *to) { \\
+        const T *x = vx, *y = vy; T *restrict out = to;                                             \\
+        for (Py_ssize_t i = 0; i < n; i++) out[i] = x[i] * y[i]; }
+    PG_MULTIPLY(float)
+    PG_MULTIPLY(double)
+    """
+    void pg_multiply_float(const void *x, const void *y, Py_ssize_t n, void *out) noexcept nogil
+    void pg_multiply_double(const void *x, const void *y, Py_ssize_t n, void *out) noexcept nogil
+
 cdef enum:
     MOST_FIELDS = 4
     WORK = 32_768       # elements that are worth a thread's attention
     FEW_TASKS = 16
+    ROWS = 64           # of a part, at least, where a row meets as many states, whose joining counts
+    NEAR = 2048         # products that are reduced together
+    LINE = 16           # elements of a line of the cache
     PARTS = 64
     CACHED = 65_536     # elements of a task that is gone through twice
 
@@ -36,7 +52,7 @@ cdef void plan(Walk *walk, cnp.ndarray x, const bint *summed) noexcept:
     cdef Py_ssize_t place = 1, n, step
     cdef Dim[66] dims
     cdef bint[66] gone
-    walk.size = cnp.PyArray_ITEMSIZE(x)
+    walk.size, walk.factor = cnp.PyArray_ITEMSIZE(x), NULL
     if cnp.PyArray_ISCOMPLEX(x):
         walk.size //= 2
         dims[0].n, dims[0].step, dims[0].place, gone[0] = 2, walk.size, 1, False
@@ -125,6 +141,9 @@ cdef void lay_out(Job *job) noexcept nogil:
         most = max(<Py_ssize_t>(1 if walk.along else 64), min(most, CACHED // max(<Py_ssize_t>1, walk.count)))
     job.tile = max(<Py_ssize_t>1, min(walk.lanes.n, most))
     job.tiles = (walk.lanes.n + job.tile - 1) // job.tile
+    if job.tiles > 1 and most > LINE:  # as wide as each other, in whole lines of the cache
+        job.tile = ((walk.lanes.n + job.tiles - 1) // job.tiles + LINE - 1) // LINE * LINE
+        job.tiles = (walk.lanes.n + job.tile - 1) // job.tile
     job.cut = -1
     for d in range(walk.reduced):
         if walk.over[d].n > longest:
@@ -135,6 +154,8 @@ cdef void lay_out(Job *job) noexcept nogil:
     unit = walk.count // longest * job.tile
     enough = 1024 if walk.along and job.cut < 0 else 8
     job.part = max(WORK // unit, (longest + PARTS - 1) // PARTS)
+    if not walk.along and job.cut < 0:
+        job.part = max(job.part, <Py_ssize_t>ROWS)
     job.part = (job.part + enough - 1) // enough * enough
     job.parts = (longest + job.part - 1) // job.part
 
@@ -165,6 +186,44 @@ cdef void gathered(const char *x, Py_ssize_t step, Py_ssize_t n, Py_ssize_t size
     else:
         for i in range(n):
             (<double *>out)[i] = (<const double *>(x + i * step))[0]
+
+
+cdef void multiplied(const Walk *walk, const char *x, Py_ssize_t n, void *out) noexcept nogil:
+    """The products of n neighbours and those of the factor."""
+    cdef const char *y = walk.factor + (x - walk.first)
+    if walk.size == 4:
+        pg_multiply_float(x, y, n, out)
+    else:
+        pg_multiply_double(x, y, n, out)
+
+
+cdef void take_products(
+    const Job *job, const char *x, Py_ssize_t rows, Py_ssize_t width, double *states
+) noexcept nogil:
+    """What `take_rows` does with elements, with products, eight rows or runs of some length at a time."""
+    cdef const Walk *walk = job.walk
+    cdef double[NEAR] near
+    cdef Py_ssize_t i, j, k, many, wide
+    if walk.along:
+        for j in range(width):
+            i = 0
+            while i < rows:
+                many = min(<Py_ssize_t>NEAR, rows - i)
+                multiplied(walk, x + j * walk.lanes.step + i * walk.size, many, near)
+                job.loops.along(near, many, 1, 0, NULL, states + j, job.tile)
+                i += many
+        return
+    for i in range(0, rows, 8):
+        many = min(<Py_ssize_t>8, rows - i)
+        k = 0
+        while k < width:
+            wide = min(width - k, <Py_ssize_t>(NEAR // 8))
+            for j in range(many):
+                multiplied(
+                    walk, x + (i + j) * walk.rows.step + k * walk.size, wide, <char *>near + j * wide * walk.size
+                )
+            job.loops.across(near, many, wide * walk.size, wide, NULL, states + k, job.tile)
+            k += wide
 
 
 cdef void take_rows(
@@ -211,7 +270,11 @@ cdef void take(
     end = walk.rows.n
     if job.cut < 0:
         begin, end = the.begin, the.end
-    take_rows(job, x + begin * walk.rows.step, end - begin, the.width, given, states)
+    x += begin * walk.rows.step
+    if walk.factor != NULL:
+        take_products(job, x, end - begin, the.width, states)
+    else:
+        take_rows(job, x, end - begin, the.width, given, states)
 
 
 cdef void put_rows(

@@ -9,6 +9,10 @@ cdef bint summable(cnp.ndarray x) noexcept
 
 cdef cnp.ndarray sums(cnp.ndarray x, const bint *summed, bint keep, bint mean)
 
+# The sums of the products of two such arrays of one type and shape, with dimensions of 1 in place of those that are
+# summed; None where they lie differently or with gaps.
+cdef object sums_of_products(cnp.ndarray x, cnp.ndarray y, const bint *summed)
+
 # The loops of sums of float32 or float64 numbers, and what a state of theirs comes to.
 cdef const Loops *sum_loops(bint wide) noexcept nogil
 cdef double sum_of(const double *state, Py_ssize_t apart) noexcept nogil

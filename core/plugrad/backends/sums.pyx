@@ -14,6 +14,7 @@ cimport numpy as cnp
 import numpy as np
 
 cimport plugrad.backends.reducing_loops  # its macros  # no-cython-lint
+from plugrad.backends.copies cimport is_flat, lie_alike
 from plugrad.backends.reducing cimport Loops, Walk, mark, plan, reduce, results
 
 cnp.import_array()
@@ -27,9 +28,22 @@ cdef extern from *:
     PG_JOIN_SUMS
     static const pg_reduction pg_sums[2] = {{2, 0, pg_sum_along_float, pg_sum_across_float, pg_join_plus},
                                             {2, 0, pg_sum_along_double, pg_sum_across_double, pg_join_plus}};
+
+    #define PG_PUT_SUMS(T)                                                                                         \\
+    PG_VECTOR static void pg_put_sums_##T(const double *s, Py_ssize_t apart, Py_ssize_t n, double scale, void *to) { \\
+        T *restrict out = to;                                                                                      \\
+        if (scale == 1)                                                                                            \\
+            for (Py_ssize_t i = 0; i < n; i++) out[i] = (T)pg_plus_of(s + i, apart);                               \\
+        else                                                                                                       \\
+            for (Py_ssize_t i = 0; i < n; i++) out[i] = (T)(pg_plus_of(s + i, apart) / scale);                     \\
+    }
+    PG_PUT_SUMS(float)
+    PG_PUT_SUMS(double)
     """
     const Loops[2] pg_sums
     double pg_plus_of(const double *s, Py_ssize_t apart) noexcept nogil
+    void pg_put_sums_float(const double *s, Py_ssize_t apart, Py_ssize_t n, double scale, void *out) noexcept nogil
+    void pg_put_sums_double(const double *s, Py_ssize_t apart, Py_ssize_t n, double scale, void *out) noexcept nogil
 
 cdef enum:
     NOGIL_FROM = 16384
@@ -48,6 +62,12 @@ cdef void finish(
 ) noexcept nogil:
     cdef Target *target = <Target *>context
     cdef Py_ssize_t i
+    if step == 1:
+        if target.wide:
+            pg_put_sums_double(states, apart, n, target.scale, <double *>target.out + first)
+        else:
+            pg_put_sums_float(states, apart, n, target.scale, <float *>target.out + first)
+        return
     for i in range(n):
         if target.wide:
             (<double *>target.out)[first + i * step] = pg_plus_of(states + i, apart) / target.scale
@@ -57,20 +77,29 @@ cdef void finish(
 
 cdef cnp.ndarray sums(cnp.ndarray x, const bint *summed, bint keep, bint mean):
     cdef Walk walk
+    plan(&walk, x, summed)
+    return added(&walk, x, results(x, summed, keep, cnp.PyArray_TYPE(x)), <double>walk.count if mean else 1.0)
+
+
+cdef object sums_of_products(cnp.ndarray x, cnp.ndarray y, const bint *summed):
+    cdef Walk walk
+    if not (is_flat(x) and lie_alike(x, y)):
+        return None
+    plan(&walk, x, summed)
+    walk.first, walk.factor = cnp.PyArray_BYTES(x), cnp.PyArray_BYTES(y)
+    return added(&walk, x, results(x, summed, True, cnp.PyArray_TYPE(x)), 1.0)
+
+
+cdef cnp.ndarray added(const Walk *walk, cnp.ndarray x, cnp.ndarray out, double scale):
     cdef Target target
-    cdef cnp.ndarray out
-    cdef int code = cnp.PyArray_TYPE(x)
     cdef bint done
     cdef const char *data = cnp.PyArray_BYTES(x)
-    plan(&walk, x, summed)
-    out = results(x, summed, keep, code)
-    target.out, target.wide = cnp.PyArray_DATA(out), walk.size == 8
-    target.scale = <double>walk.count if mean else 1.0
+    target.out, target.wide, target.scale = cnp.PyArray_DATA(out), walk.size == 8, scale
     if cnp.PyArray_SIZE(x) < NOGIL_FROM:
-        done = reduce(&walk, &pg_sums[target.wide], data, NULL, finish, &target)
+        done = reduce(walk, &pg_sums[target.wide], data, NULL, finish, &target)
     else:
         with nogil:
-            done = reduce(&walk, &pg_sums[target.wide], data, NULL, finish, &target)
+            done = reduce(walk, &pg_sums[target.wide], data, NULL, finish, &target)
     if not done:
         raise MemoryError
     return out

@@ -7,6 +7,7 @@ Each has a loop, the same in NumPy for other dtypes (conjugates included), and t
 cimport numpy as cnp
 import numpy as np
 
+from plugrad.backends.sums cimport summable, sums_of_products
 from plugrad.graph.op cimport Kernel
 from plugrad.graph.op import PlainKernel
 cimport plugrad_ops.vector_logs  # its macros  # no-cython-lint
@@ -58,6 +59,10 @@ cdef extern from *:
     const pg_nary_loops pg_divisor_grad, pg_base_grad, pg_exponent_grad, pg_inverse_grad, pg_root_grad
     const pg_nary_loops pg_product, pg_logit_grad
     const pg_unary_loops pg_logit
+
+
+cdef enum:
+    MOST_DIMS = 64
 
 
 cdef inline object conj(object value):
@@ -196,8 +201,39 @@ cdef Nary _exponent_grad = nary(exponent_grad_of, &pg_exponent_grad)
 def _mul_backward(grad, input, other, needs):
     return (
         _mul.call2(grad, conj(other)) if (<tuple>needs)[0] else None,
-        _mul.call2(grad, conj(input)) if (<tuple>needs)[1] else None,
+        to_factor(grad, input, other) if (<tuple>needs)[1] else None,
     )
+
+
+cdef inline bint real(object array) noexcept:
+    return cnp.PyArray_CheckExact(array) and (
+        cnp.PyArray_TYPE(<cnp.ndarray>array) == cnp.NPY_FLOAT or cnp.PyArray_TYPE(<cnp.ndarray>array) == cnp.NPY_DOUBLE
+    )
+
+
+cdef object to_factor(object grad, object input, object factor):
+    """The gradient of a factor; of one that is smaller than the product, as a row, summed at once to its shape."""
+    cdef object found = summed_product(grad, input, factor) if real(grad) and real(input) and real(factor) else None
+    return _mul.call2(grad, conj(input)) if found is None else found
+
+
+cdef object summed_product(cnp.ndarray grad, cnp.ndarray input, cnp.ndarray factor):
+    """None where the product is not summed, or not that simply."""
+    cdef int nd = cnp.PyArray_NDIM(grad), missing = nd - cnp.PyArray_NDIM(factor), d
+    cdef bint[MOST_DIMS] summed
+    cdef object found
+    if (
+        cnp.PyArray_SIZE(factor) >= cnp.PyArray_SIZE(grad) or missing < 0 or cnp.PyArray_NDIM(input) != nd
+        or cnp.PyArray_TYPE(grad) != cnp.PyArray_TYPE(input) or cnp.PyArray_TYPE(grad) != cnp.PyArray_TYPE(factor)
+        or not summable(grad) or not summable(input)
+    ):
+        return None
+    for d in range(nd):
+        if cnp.PyArray_DIM(input, d) != cnp.PyArray_DIM(grad, d):
+            return None
+        summed[d] = d < missing or cnp.PyArray_DIM(factor, d - missing) != cnp.PyArray_DIM(grad, d)
+    found = sums_of_products(grad, input, summed)
+    return found if found is None or missing == 0 else found.reshape((<object>factor).shape)
 
 
 def _div_backward(grad, input, other, needs):
