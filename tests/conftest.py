@@ -1,8 +1,11 @@
 """What holds for every test module."""
 
 import gc
+import importlib
 import importlib.util
 import os
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -25,6 +28,36 @@ def nothing_left(request):
         left = f"{request.module.__name__} left nodes or tensors behind: {before} -> {after}"
         assert after.nodes <= before.nodes, left
         assert after.tensors <= before.tensors, left
+
+
+@pytest.fixture
+def scripts(monkeypatch):
+    """Import scripts, which find each other by their bare names: ``scripts(folder)(name)`` is a module of a folder.
+
+    What came from the folder is forgotten after the test, and a module from elsewhere of the same name is away until then.
+    """
+    places, elsewhere = [], {}
+
+    def lies_in(place, name):
+        # Not getattr, at which modules that load lazily would load.
+        file = getattr(sys.modules[name], "__dict__", {}).get("__file__")
+        return isinstance(file, str) and file.startswith(place + os.sep)
+
+    def importer(folder):
+        place = str(folder)
+        names = {path.stem for path in Path(place).iterdir()}
+        for name in list(sys.modules):
+            if name.partition(".")[0] in names and not lies_in(place, name):
+                elsewhere.setdefault(name, sys.modules.pop(name))
+        places.append(place)
+        monkeypatch.syspath_prepend(place)
+        return importlib.import_module
+
+    yield importer
+    sys.modules.update(elsewhere)
+    for name in list(sys.modules):
+        if any(lies_in(place, name) for place in places):
+            del sys.modules[name]
 
 
 @pytest.fixture(scope="session")

@@ -63,9 +63,8 @@ def test_the_wheel_of_that_operator_holds_its_kernel(tmp_path, monkeypatch):
         assert {"energy/ops.py", "energy/cuda.py", "energy/cuda.cu"} <= set(wheel.namelist())
 
 
-def test_the_table_of_results_is_what_the_script_prints(monkeypatch):
-    monkeypatch.syspath_prepend(str(ROOT / "benchmarks" / "gpu"))
-    printed = importlib.import_module("report").markdown().splitlines()
+def test_the_table_of_results_is_what_the_script_prints(scripts):
+    printed = scripts(ROOT / "benchmarks" / "gpu")("report").markdown().splitlines()
     text = DOCS.read_text(encoding="utf-8")
     (table,) = re.findall(r"<!-- results -->\n((?:\|.*\n)+)", text)
     rows = table.splitlines()

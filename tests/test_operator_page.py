@@ -1,6 +1,5 @@
 """docs/operators.md lists the operators that there are, as they are declared."""
 
-import importlib
 import re
 from pathlib import Path
 
@@ -11,10 +10,9 @@ TEXT = (DOCS / "operators.md").read_text(encoding="utf-8")
 
 
 @pytest.fixture
-def operators(monkeypatch):
+def operators(scripts):
     pytest.importorskip("click", reason="needs the extra cli")
-    monkeypatch.syspath_prepend(str(DOCS))
-    return importlib.import_module("operators")
+    return scripts(DOCS)("operators")
 
 
 def rows(text, columns):

@@ -1,4 +1,4 @@
-"""What a benchmark registers by hand does not outlive its test."""
+"""The scripts of a test module's folder; what a benchmark registers by hand does not outlive its test."""
 
 import pytest
 
@@ -15,3 +15,9 @@ def _forget_what_was_registered():
     for name in new:
         del table.operators[name]
     table.changed(sorted(new))
+
+
+@pytest.fixture
+def script(request, scripts):
+    """Imports a module of the folder that the test module calls FOLDER."""
+    return scripts(request.module.FOLDER)

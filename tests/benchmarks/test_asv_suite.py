@@ -202,7 +202,8 @@ def test_core_bodies_run(cls, monkeypatch):
 
 
 @pytest.mark.parametrize("network", load("steps").Step.params)
-def test_training_steps_run(network, monkeypatch):
+def test_training_steps_run(network, monkeypatch, scripts):
+    scripts(SUITE.parents[1] / "benchmarks")  # from which the steps come
     step = load("steps").Step()
     monkeypatch.setattr(step, "STEPS", 2)
     step.setup(network)

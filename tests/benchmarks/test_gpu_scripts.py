@@ -1,7 +1,6 @@
 """The scripts for hardware: what they count and say, and that every part of them runs on the emulated device."""
 
 import dataclasses
-import importlib
 import json
 import subprocess
 import sys
@@ -19,13 +18,6 @@ PLUGRAD_FN void element(const T x, T &out) {{ out = {text}; }}
 }}
 extern "C" __global__ void __launch_bounds__(128) flat(const T *x, T *out) {{ plugrad::element(x[V], out[0]); }}
 """
-
-
-@pytest.fixture
-def script(monkeypatch):
-    """Imports a module of benchmarks/gpu/, whose modules find each other as they do for the scripts."""
-    monkeypatch.syspath_prepend(str(FOLDER))
-    return importlib.import_module
 
 
 def source(name, text="x * 2", width=4):

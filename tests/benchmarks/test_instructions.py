@@ -1,19 +1,11 @@
 """Counted instructions: what is counted runs, and a count is held to the baseline only where that was taken alike."""
 
-import importlib
 import json
 from pathlib import Path
 
 import pytest
 
 FOLDER = Path(__file__).parents[2] / "benchmarks"
-
-
-@pytest.fixture
-def script(monkeypatch):
-    """Imports a module of benchmarks/, whose modules find each other as they do for the script."""
-    monkeypatch.syspath_prepend(str(FOLDER))
-    return importlib.import_module
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """The table of operators next to PyTorch: its cases are what they say, do the same in both, and are summed up."""
 
-import importlib
 from pathlib import Path
 
 import numpy as np
@@ -9,13 +8,6 @@ import pytest
 import plugrad
 
 FOLDER = Path(__file__).parents[2] / "benchmarks"
-
-
-@pytest.fixture
-def script(monkeypatch):
-    """Imports a module of benchmarks/, whose modules find each other as they do for the script."""
-    monkeypatch.syspath_prepend(str(FOLDER))
-    return importlib.import_module
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """The scripts that compare with other libraries: they measure what they say, and skip by name what is missing."""
 
-import importlib
 import json
 import subprocess
 import sys
@@ -10,13 +9,6 @@ import numpy as np
 import pytest
 
 FOLDER = Path(__file__).parents[2] / "benchmarks"
-
-
-@pytest.fixture
-def script(monkeypatch):
-    """Imports a module of benchmarks/, whose modules find each other as they do for the script."""
-    monkeypatch.syspath_prepend(str(FOLDER))
-    return importlib.import_module
 
 
 def test_bodies_that_do_different_work_are_refused(script):

@@ -1,6 +1,5 @@
 """Reports: what they say, as text and as data."""
 
-import importlib
 import json
 
 import numpy as np
@@ -81,7 +80,7 @@ def test_one_wrong_element_is_no_pattern():
     assert "1.5 times" in cause(np.where(many < 4, 1.5 * many, many), many)
 
 
-def test_the_place_is_that_of_the_module_in_its_package(tmp_path, monkeypatch):
+def test_the_place_is_that_of_the_module_in_its_package(tmp_path, scripts):
     package = tmp_path / "somewhere" / "inner"
     package.mkdir(parents=True)
     (tmp_path / "somewhere" / "__init__.py").touch()
@@ -90,8 +89,7 @@ def test_the_place_is_that_of_the_module_in_its_package(tmp_path, monkeypatch):
         "op = plugrad.operator('demo::placed', elementwise=True)(lambda x: 2 * x)\n"
         "op.backward(lambda grad: 3.0 * grad)\n"
     )
-    monkeypatch.syspath_prepend(str(tmp_path))
-    report = contract.check(importlib.import_module("somewhere.inner").op)
+    report = contract.check(scripts(tmp_path)("somewhere.inner").op)
     assert "declared in somewhere/inner/__init__.py, line 3" in str(report)
 
 

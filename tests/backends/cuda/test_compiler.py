@@ -1,6 +1,10 @@
 """Compiling: which compiler, the cache, and messages with the author's file and line."""
 
+import gc
 import subprocess
+import sys
+import threading
+import weakref
 from pathlib import Path
 
 import numpy as np
@@ -223,8 +227,6 @@ def test_quotes_and_backslashes_in_a_files_name(cuda, tmp_path):
 
 
 def test_modules_compile_on_several_threads(cuda):
-    import threading
-
     source = SOURCE.replace("twice", "threaded")
     function = Module(source, name="threaded").function("threaded")
     results, errors = [], []
@@ -244,6 +246,37 @@ def test_modules_compile_on_several_threads(cuda):
         thread.join()
     assert not errors
     assert results == [[2.0] * 4] * 4
+
+
+def test_a_thread_that_never_used_the_device_may_collect_modules(cuda, monkeypatch):
+    def dropped():
+        module = Module(SOURCE, name="doubling")  # which its function holds, and it the function
+        module.function("twice").get_attribute("num_regs")
+        return weakref.ref(module), weakref.ref(module._loaded)
+
+    said = []
+    monkeypatch.setattr(sys, "unraisablehook", said.append)
+    gc.disable()
+    try:
+        modules = [dropped() for _ in range(3)]
+        thread = threading.Thread(target=gc.collect)
+        thread.start()
+        thread.join()
+    finally:
+        gc.enable()
+    assert not said
+    assert [module() for module, _ in modules] == [None] * 3
+    Module(SOURCE, name="another").load("twice")
+    assert [loaded() for _, loaded in modules] == [None] * 3
+
+
+def test_a_module_that_was_not_made_is_collected_in_silence(monkeypatch):
+    said = []
+    monkeypatch.setattr(sys, "unraisablehook", said.append)
+    with pytest.raises(TypeError):
+        Module()
+    gc.collect()
+    assert not said
 
 
 def test_nvcc_runs_nowhere(tmp_path):

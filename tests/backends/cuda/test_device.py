@@ -1,5 +1,6 @@
 """Finding a device: what is said where there is none, names, threads, forks and the end of the process."""
 
+import gc
 import importlib.metadata
 import importlib.util
 import os
@@ -196,12 +197,52 @@ def test_every_thread_has_the_context(cuda):
 
 
 def test_an_array_may_die_on_another_thread(cuda):
+    gc.collect()  # what batteries left
     before = cuda.memory_allocated()
     box = [plugrad.zeros(100, device="cuda")]
     thread = threading.Thread(target=box.clear)
     thread.start()
     thread.join()
     assert cuda.memory_allocated() == before
+
+
+def test_a_result_of_pycuda_may_die_on_another_thread(script):
+    done = script(
+        """
+        import gc, threading, plugrad
+        from plugrad.backends.cuda import array as arrays
+        x = plugrad.ones(100, device="cuda")
+        gc.collect()  # what batteries left
+        before = plugrad.cuda.memory_allocated()
+        box = [x.array.copy()]
+        assert plugrad.cuda.memory_allocated() == before + 400
+        assert arrays.to_host(box[0])[:2].tolist() == [1.0, 1.0]
+        thread = threading.Thread(target=box.clear)
+        thread.start()
+        thread.join()
+        print(plugrad.cuda.memory_allocated() - before)
+        """
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "0\n", "")
+
+
+def test_modules_that_nothing_holds_any_more_at_the_end(script):
+    done = script(
+        """
+        import plugrad
+        from plugrad.backends.cuda.module import Module
+        SOURCE = 'extern "C" __global__ void f(float *x) { *x = 1; }'
+        Module(SOURCE, name="at once").load("f")
+        x = plugrad.ones(3, device="cuda")
+        kept = Module(SOURCE, name="kept")
+        kept.function("f")(1, 1, x.array)
+        late = Module(SOURCE, name="late")
+        late.function("f")(1, 1, x.array)
+        del late
+        print("done")
+        """
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "done\n", "")
 
 
 def test_arrays_that_end_with_their_thread(script):

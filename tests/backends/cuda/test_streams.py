@@ -1,5 +1,6 @@
 """Streams and events."""
 
+import gc
 import threading
 
 import numpy as np
@@ -236,8 +237,7 @@ def test_a_block_that_waits_is_counted_and_given_back(cuda, two):
 
 
 def test_arrays_in_a_cycle_leave_the_counters_right(cuda):
-    import gc
-
+    gc.collect()  # what batteries left
     before = cuda.memory_allocated()
 
     class Holder:

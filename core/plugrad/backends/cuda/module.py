@@ -16,13 +16,14 @@ from plugrad.backends.cuda.launch import Function
 __all__ = ["Module", "keep_loaded"]
 
 _modules: weakref.WeakSet[Module] = weakref.WeakSet()
+_dropped: list[Any] = []  # what the driver loaded for modules that are gone
 
 
 def keep_loaded() -> None:
     """Let the end of the process take the loaded modules: unloading one needs a context, which is gone by then."""
-    for module in list(_modules):
-        if module._loaded is not None:
-            ctypes.pythonapi.Py_IncRef(ctypes.py_object(module._loaded))
+    for loaded in [*_dropped, *(module._loaded for module in list(_modules))]:
+        if loaded is not None:
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(loaded))
 
 
 def without_file(path: Path) -> str:
@@ -53,6 +54,8 @@ class Module:
     >>> module.function("twice")(1, 32, array)
     """
 
+    _loaded: Any = None
+
     def __init__(self, source: str, *, name: str, origin: str = "", line: int = 0) -> None:
         self.source = source
         self.name = name
@@ -60,9 +63,14 @@ class Module:
         self.line = line
         self._lock = threading.RLock()
         self._functions: dict[str, Function] = {}
-        self._loaded: Any = None
         self._parameters: dict[str, tuple[cubin.Parameter, ...]] = {}
         _modules.add(self)
+
+    def __del__(self, dropped: list[Any] = _dropped) -> None:
+        # A module and its functions hold each other, so that any thread may collect them. PyCUDA unloads on a thread
+        # that has the context, and warns from within the collector on others: the next module to be loaded does it.
+        if self._loaded is not None:
+            dropped.append(self._loaded)
 
     @classmethod
     def from_file(cls, path: str | Path, *, before: str = "", name: str = "") -> Module:
@@ -114,6 +122,7 @@ class Module:
         """
         with self._lock:
             context.enter()
+            _dropped.clear()
             errors = device.driver().Error
             if self._loaded is None:
                 image = self.compiled()

@@ -181,12 +181,6 @@ cdef object taken_from_pool(Py_ssize_t nbytes, tuple shape, object dtype):
     return allocation
 
 
-def allocate(nbytes):
-    """Memory as PyCUDA's own methods ask for it: they free it themselves."""
-    ensure()
-    return taken_from_pool(nbytes, (nbytes,), "bytes")
-
-
 cdef Memory new_memory(Py_ssize_t nbytes, tuple shape, object dtype):
     """Memory from the pool of the current stream."""
     global _allocated, _peak, _blocks
@@ -200,6 +194,12 @@ cdef Memory new_memory(Py_ssize_t nbytes, tuple shape, object dtype):
     if _allocated > _peak:
         _peak = _allocated
     return block
+
+
+def allocate(Py_ssize_t nbytes):
+    """A block that belongs to no array."""
+    ensure()
+    return new_memory(nbytes, (nbytes,), "bytes")
 
 
 def counters():
