@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import plugrad
+from plugrad.nn.functional import linear
 from plugrad_ops.linalg import blas
 
 pytestmark = pytest.mark.skipif(not blas.found(), reason="NumPy's BLAS is not called directly here")
@@ -62,6 +63,21 @@ def test_every_tile_is_in_its_place(threads, number, dtype, turned):
         assert (
             np.abs(product(a, b) - expected).max() <= CLOSE[dtype] * np.abs(expected).max() * k**0.5
         )
+
+
+@pytest.mark.parametrize("number", [1, 2, 3, 7])
+def test_a_bias_is_added_in_every_tile(threads, number):
+    print("seed", SEED)
+    rng = np.random.default_rng(SEED)
+    threads(number)
+    for m, k, n in [*SHAPES, (1, 300, 200), (5, 3, 4), (300, 1, 200)]:
+        x, weight, bias = (
+            rng.standard_normal((m, k)),
+            rng.standard_normal((n, k)),
+            rng.standard_normal(n),
+        )
+        found = linear(plugrad.Tensor(x), plugrad.Tensor(weight), plugrad.Tensor(bias)).numpy()
+        np.testing.assert_allclose(found, x @ weight.T + bias, rtol=0, atol=1e-11)
 
 
 @pytest.mark.parametrize("stack", [1, 2, 5])

@@ -22,11 +22,14 @@ cdef bint fits(const Matrix *a, const Matrix *b) noexcept nogil
 cdef enum:
     ALONE_UP_TO = 262144  # multiplications of a product to which BLAS gives one thread anyway
 
-# out = a @ b, in C order, for the dtype of that number, float32 or float64; threads share a large one.
-cdef void multiply(int type_num, const Matrix *a, const Matrix *b, char *out) noexcept nogil
+# out = a @ b, in C order, for the dtype of that number, float32 or float64; threads share a large one. `row`, if it is
+# not NULL, is added to each row.
+cdef void multiply(int type_num, const Matrix *a, const Matrix *b, char *out, const char *row) noexcept nogil
 
 # The same in this thread, between the next two or for a product up to that size; `lead` elements from row to row.
-cdef void multiply_alone(int type_num, const Matrix *a, const Matrix *b, char *out, Py_ssize_t lead) noexcept nogil
+cdef void multiply_alone(
+    int type_num, const Matrix *a, const Matrix *b, char *out, Py_ssize_t lead, const char *row
+) noexcept nogil
 
 # From now on no product uses threads of BLAS. How many threads of ours may share one; 0 where BLAS will not be told.
 cdef int enter_blas() noexcept nogil

@@ -13,6 +13,7 @@
 
 cimport numpy as cnp
 from libc.stdint cimport INT32_MAX, int64_t
+from libc.string cimport memcpy
 
 from plugrad.backends.parallel cimport parallel_for, threads
 
@@ -93,17 +94,24 @@ cdef bint fits(const Matrix *a, const Matrix *b) noexcept nogil:
     )
 
 
-cdef void multiply_alone(int type_num, const Matrix *a, const Matrix *b, char *out, Py_ssize_t lead) noexcept nogil:
+cdef void multiply_alone(
+    int type_num, const Matrix *a, const Matrix *b, char *out, Py_ssize_t lead, const char *row
+) noexcept nogil:
     cdef int turn_a = PG_TURNED if a.turned else PG_AS_IT_IS
     cdef int turn_b = PG_TURNED if b.turned else PG_AS_IT_IS
+    cdef Py_ssize_t item = 4 if type_num == cnp.NPY_FLOAT else 8, i
+    cdef int kept = 0 if row == NULL else 1  # BLAS adds to what is there, where it else would write zeros first
+    if row != NULL:
+        for i in range(a.rows):
+            memcpy(out + i * lead * item, row, b.columns * item)
     if type_num == cnp.NPY_FLOAT:
         pg_single(
-            PG_ROWS_FIRST, turn_a, turn_b, a.rows, b.columns, a.columns, 1.0, a.data, a.lead, b.data, b.lead, 0.0,
+            PG_ROWS_FIRST, turn_a, turn_b, a.rows, b.columns, a.columns, 1.0, a.data, a.lead, b.data, b.lead, kept,
             out, lead
         )
     else:
         pg_double(
-            PG_ROWS_FIRST, turn_a, turn_b, a.rows, b.columns, a.columns, 1.0, a.data, a.lead, b.data, b.lead, 0.0,
+            PG_ROWS_FIRST, turn_a, turn_b, a.rows, b.columns, a.columns, 1.0, a.data, a.lead, b.data, b.lead, kept,
             out, lead
         )
 
@@ -122,6 +130,7 @@ cdef struct Product:
     const Matrix *a
     const Matrix *b
     char *out
+    const char *row
     int type_num
     Py_ssize_t height, width, across  # of a tile of the result, and how many of them lie side by side
 
@@ -152,21 +161,24 @@ cdef void multiply_tiles(void *context, Py_ssize_t begin, Py_ssize_t end) noexce
         a.data += row * (1 if a.turned else a.lead) * item
         b.data += column * (b.lead if b.turned else 1) * item
         a.rows, b.columns = min(whole.height, a.rows - row), min(whole.width, b.columns - column)
-        multiply_alone(whole.type_num, &a, &b, whole.out + (row * whole.b.columns + column) * item, whole.b.columns)
+        multiply_alone(
+            whole.type_num, &a, &b, whole.out + (row * whole.b.columns + column) * item, whole.b.columns,
+            NULL if whole.row == NULL else whole.row + column * item
+        )
 
 
-cdef void multiply(int type_num, const Matrix *a, const Matrix *b, char *out) noexcept nogil:
+cdef void multiply(int type_num, const Matrix *a, const Matrix *b, char *out, const char *row) noexcept nogil:
     cdef Product whole
     cdef Py_ssize_t work = a.rows * a.columns * b.columns
     cdef int count
     if work < ALONE_UP_TO:
-        multiply_alone(type_num, a, b, out, b.columns)
+        multiply_alone(type_num, a, b, out, b.columns, row)
         return
     count = enter_blas()
     if count < 2 or work < SHARED_FROM:
-        multiply_alone(type_num, a, b, out, b.columns)
+        multiply_alone(type_num, a, b, out, b.columns, row)
     else:
-        whole.a, whole.b, whole.out, whole.type_num = a, b, out, type_num
+        whole.a, whole.b, whole.out, whole.row, whole.type_num = a, b, out, row, type_num
         lay_tiles(&whole, min(count, work // (SHARED_FROM // 2)))
         parallel_for((a.rows + whole.height - 1) // whole.height * whole.across, 1, multiply_tiles, &whole)
     leave_blas()
@@ -187,9 +199,9 @@ cdef bint works() noexcept:
     x.rows, x.columns, x.lead, x.turned = 2, 3, 3, False
     y.rows, y.columns, y.lead, y.turned = 3, 2, 3, True
     x.data, y.data = <char *>&a[0], <char *>&b[0]
-    multiply(cnp.NPY_FLOAT, &x, &y, <char *>&c[0])
+    multiply(cnp.NPY_FLOAT, &x, &y, <char *>&c[0], NULL)
     x.data, y.data = <char *>&d[0], <char *>&e[0]
-    multiply(cnp.NPY_DOUBLE, &x, &y, <char *>&f[0])
+    multiply(cnp.NPY_DOUBLE, &x, &y, <char *>&f[0], NULL)
     for i in range(4):
         if c[i] != f[i]:
             return False

@@ -30,19 +30,7 @@ cnp.import_array()
 
 cdef Kernel dot = CPU.kernel(np.dot)  # without its warnings
 
-cdef extern from *:
-    """
-    #define PG_ADD_ROW(T)                                                      \\
-        PG_LOOP pg_add_row_##T(T *restrict out, const T *row, Py_ssize_t n) {  \\
-            for (Py_ssize_t i = 0; i < n; i++) out[i] += row[i]; }
-    PG_ADD_ROW(float)
-    PG_ADD_ROW(double)
-    """
-    void pg_add_row_float(float *out, const float *row, Py_ssize_t n) noexcept nogil
-    void pg_add_row_double(double *out, const double *row, Py_ssize_t n) noexcept nogil
-
 cdef enum:
-    SHARED_FROM = 65536  # elements of a result to which several threads add a row
     MOST_DIMS = 64
     NOGIL_FROM = 65536  # multiplications: some microseconds
 
@@ -72,17 +60,25 @@ cdef cnp.ndarray as_rows(cnp.ndarray array, bint turn):
     return <cnp.ndarray>cnp.PyArray_Transpose(array, NULL) if turn else array
 
 
-cdef int product_into(cnp.ndarray out, cnp.ndarray a, bint turn_a, cnp.ndarray b, bint turn_b) except -1:
-    """Write the product of two arrays as matrices (see `as_rows`), which fit together, into an array in C order."""
+cdef int product_into(
+    cnp.ndarray out, cnp.ndarray a, bint turn_a, cnp.ndarray b, bint turn_b, cnp.ndarray row=None
+) except -1:
+    """Write the product of two arrays as matrices (see `as_rows`), which fit together, into an array in C order.
+
+    `row`, in C order, is added to each row of it.
+    """
     cdef Matrix x, y
+    cdef const char *start = NULL if row is None else cnp.PyArray_BYTES(row)
     if read(a, turn_a, &x) and read(b, turn_b, &y) and fits(&x, &y):
         if x.rows * x.columns * y.columns < NOGIL_FROM:
-            multiply(cnp.PyArray_TYPE(out), &x, &y, cnp.PyArray_BYTES(out))
+            multiply(cnp.PyArray_TYPE(out), &x, &y, cnp.PyArray_BYTES(out), start)
         else:
             with nogil:
-                multiply(cnp.PyArray_TYPE(out), &x, &y, cnp.PyArray_BYTES(out))
-    else:
-        dot.call((as_rows(a, turn_a), as_rows(b, turn_b), as_rows(out, False)), ())
+                multiply(cnp.PyArray_TYPE(out), &x, &y, cnp.PyArray_BYTES(out), start)
+        return 0
+    dot.call((as_rows(a, turn_a), as_rows(b, turn_b), as_rows(out, False)), ())
+    if row is not None:
+        np.add(out, row, out)
     return 0
 
 
@@ -99,15 +95,15 @@ cdef cnp.ndarray readable(cnp.ndarray array):
     return array if read(array, False, &matrix) else copied(array)
 
 
-cdef cnp.ndarray rows_times(cnp.ndarray a, cnp.ndarray matrix, bint turn):
-    """``a @ matrix``, or ``a @ matrix.T``, whatever the leading dimensions of `a`."""
+cdef cnp.ndarray rows_times(cnp.ndarray a, cnp.ndarray matrix, bint turn, cnp.ndarray row=None):
+    """``a @ matrix``, or ``a @ matrix.T``, whatever the leading dimensions of `a`, and `row` added to each row."""
     cdef int nd = cnp.PyArray_NDIM(a)
     cdef cnp.npy_intp[MOST_DIMS] dims
     cdef cnp.ndarray out
     memcpy(dims, cnp.PyArray_DIMS(a), nd * sizeof(cnp.npy_intp))
     dims[nd - 1] = cnp.PyArray_DIM(matrix, 0 if turn else 1)
     out = fresh(nd, dims, cnp.PyArray_TYPE(a))
-    product_into(out, a, False, matrix, turn)
+    product_into(out, a, False, matrix, turn, row)
     return out
 
 
@@ -140,9 +136,9 @@ cdef void multiply_pairs(void *context, Py_ssize_t begin, Py_ssize_t end) noexce
     for i in range(begin, end):
         a.data, b.data = stack.a.data + stack.places[2 * i], stack.b.data + stack.places[2 * i + 1]
         if stack.alone:
-            multiply_alone(stack.type_num, &a, &b, stack.out + i * stack.step, b.columns)
+            multiply_alone(stack.type_num, &a, &b, stack.out + i * stack.step, b.columns, NULL)
         else:
-            multiply(stack.type_num, &a, &b, stack.out + i * stack.step)
+            multiply(stack.type_num, &a, &b, stack.out + i * stack.step, NULL)
 
 
 cdef object stacked(cnp.ndarray a, bint turn_a, cnp.ndarray b, bint turn_b):
@@ -283,39 +279,6 @@ cdef class MatmulGradients(WithReference):
 
 # ---- linear --------------------------------------------------------------------------------------------------
 
-cdef struct Rows:
-    char *out
-    const char *row
-    Py_ssize_t n
-    bint double_precision
-
-
-cdef void add_rows(void *context, Py_ssize_t begin, Py_ssize_t end) noexcept nogil:
-    cdef Rows *rows = <Rows *>context
-    cdef Py_ssize_t i, n = rows.n
-    for i in range(begin, end):
-        if rows.double_precision:
-            pg_add_row_double(<double *>rows.out + i * n, <const double *>rows.row, n)
-        else:
-            pg_add_row_float(<float *>rows.out + i * n, <const float *>rows.row, n)
-
-
-cdef void add_to_rows(cnp.ndarray out, cnp.ndarray row) noexcept:
-    """Add a row to each row of a matrix in C order."""
-    cdef Rows rows
-    cdef Py_ssize_t size = cnp.PyArray_SIZE(out)
-    rows.out, rows.row = <char *>cnp.PyArray_DATA(out), <const char *>cnp.PyArray_DATA(row)
-    rows.n = cnp.PyArray_DIM(row, 0)
-    rows.double_precision = cnp.PyArray_TYPE(out) == cnp.NPY_DOUBLE
-    if rows.n == 0:
-        return
-    if size < SHARED_FROM:
-        add_rows(&rows, 0, size // rows.n)
-    else:
-        with nogil:
-            parallel_for(size // rows.n, max(1, SHARED_FROM // 4 // rows.n), add_rows, &rows)
-
-
 cdef cnp.ndarray sum_of_rows(cnp.ndarray matrix):
     cdef bint[2] summed = [True, False]
     return sums(matrix, summed, False, False) if summable(matrix) else add_reduce(matrix, 0)
@@ -326,7 +289,6 @@ cdef class Linear(WithReference):
 
     cdef object call(self, tuple args, tuple kwnames):
         cdef object x = args[0], weight = args[1], bias = args[2]
-        cdef cnp.ndarray out
         cdef int number = real_type(x)
         if (
             number < 0 or real_type(weight) != number
@@ -341,10 +303,7 @@ cdef class Linear(WithReference):
             or not cnp.PyArray_ISCARRAY_RO(<cnp.ndarray>bias)
         ):
             return self.otherwise.call(args, kwnames)
-        out = rows_times(<cnp.ndarray>x, <cnp.ndarray>weight, True)
-        if bias is not None:
-            add_to_rows(out, <cnp.ndarray>bias)
-        return out
+        return rows_times(<cnp.ndarray>x, <cnp.ndarray>weight, True, <cnp.ndarray>bias)
 
 
 cdef class LinearGradients(WithReference):
