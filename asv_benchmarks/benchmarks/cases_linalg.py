@@ -109,6 +109,7 @@ LINALG = {
     "lu_solve": lambda make, n: make.call(
         stack(make, n), regular(make, n), pivots(make, n // SIDE**2)
     ),
+    "exchange_rows": lambda make, n: make.call(stack(make, n), pivots(make, n // SIDE**2)),
     "lu_permutation": lambda make, n: make.call(pivots(make, n // SIDE**2), rows=SIDE),
     "linalg_tensorinv": lambda make, n: make.call(linear_map(make, n)),
     "linalg_tensorsolve": lambda make, n: make.call(

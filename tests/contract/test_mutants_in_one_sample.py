@@ -91,6 +91,13 @@ def test_a_rule_that_is_wrong_in_one_sample_is_refused(change, check):
     assert "sample 1" in str(report)
 
 
+def test_a_rule_that_is_wrong_in_float32_beside_a_kernel_that_is_right_is_refused():
+    """The kernel hides the rule until gradients are recorded, or on another device."""
+    report = contract.check(scaling(wrong_in_float32, backward_kernel=lambda grad, x: 2 * grad * x))
+    assert report.failed("dtypes"), str(report)
+    assert "by the rule in float32" in str(report)
+
+
 @pytest.mark.parametrize(
     "change", [quadratic_in_the_incoming_gradient, an_offset], ids=lambda change: change.__name__
 )

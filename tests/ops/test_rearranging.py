@@ -81,6 +81,11 @@ def test_triangles(k):
         np.testing.assert_array_equal(out.detach().numpy(), getattr(np, name)(1.0 + X, k))
         out.sum().backward()
         np.testing.assert_array_equal(x.grad.numpy(), getattr(np, name)(np.ones_like(X), k))
+        for dtype in (np.float16, np.int32, np.bool_, np.complex128):
+            stack = np.arange(24).reshape(2, 4, 3).astype(dtype)
+            for array in (stack, stack.transpose(0, 2, 1), stack[:, ::-2], stack[:0], stack[:, :0]):
+                got = getattr(plugrad, name)(plugrad.tensor(array), k).numpy()
+                np.testing.assert_array_equal(got, getattr(np, name)(array, k))
     assert plugrad.tril(plugrad.tensor([[True, True]])).tolist() == [[True, False]]
     x = plugrad.tensor([[np.inf, np.nan]])
     assert plugrad.triu(x, 5).tolist() == [[0, 0]]

@@ -61,6 +61,7 @@ INNER = {
     "divergence_of_logs": "under kl_div",
     "edge_pad": "under pad",
     "edge_pad_adjoint": "the adjoint of edge_pad",
+    "exchange_rows": "under linalg.lu and linalg.lu_solve",
     "feature_dropout": "under nn.functional.dropout1d, dropout2d and dropout3d",
     "fill_permutation": "under randperm",
     "fold_along_dim": "the adjoint of Tensor.unfold",

@@ -15,7 +15,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from math import isfinite
+from typing import Any
 
 import numpy as np
 
@@ -31,6 +33,7 @@ __all__ = [
     "elementwise_slopes",
     "from_reals",
     "jacobian_block",
+    "limits",
     "part_steps",
     "peak",
     "random_sizes",
@@ -91,10 +94,13 @@ def steps(x: Array) -> Array:
     twentieth of it, so that one near the edge of a domain is not pushed across.
     """
     magnitude = np.abs(x)
-    finite = magnitude[np.isfinite(magnitude)]
-    largest = float(finite.max()) if finite.size else 0.0
+    largest = float(magnitude.max()) if magnitude.size else 0.0
+    if not isfinite(largest):
+        finite = np.isfinite(magnitude)
+        largest = float(magnitude[finite].max()) if finite.any() else 0.0
+        magnitude = np.where(finite, magnitude, 1.0)
     floor = 0.05 * min(largest, 1.0) if largest > 0.0 else 1.0
-    wanted = CBRT_EPS * np.maximum(np.where(np.isfinite(magnitude), magnitude, 1.0), floor)
+    wanted = CBRT_EPS * np.maximum(magnitude, floor)
     return np.ldexp(1.0, np.frexp(wanted)[1])
 
 
@@ -280,6 +286,13 @@ def sum_to(array: Array, shape: tuple[int, ...]) -> Array:
     return array.sum(axis=axes, keepdims=True) if axes else array
 
 
+@lru_cache(maxsize=64)
+def limits(dtype: np.dtype[Any]) -> tuple[float, float, float]:
+    """What is rounded to in a floating dtype near 1, its smallest normal number and its largest one."""
+    info = np.finfo(dtype)
+    return float(info.eps), float(info.tiny), float(info.max)
+
+
 def differs(got: Array, wanted: Array, ulps: float = 256.0, around: float = 0.0) -> int | None:
     """Flat position of the worst element that differs by more than `ulps` roundings, or None.
 
@@ -295,7 +308,7 @@ def differs(got: Array, wanted: Array, ulps: float = 256.0, around: float = 0.0)
         return None
     finite = np.abs(wanted[np.isfinite(wanted)])
     scale = max(float(finite.max()) if finite.size else 0.0, around)
-    eps = float(max(np.finfo(got.dtype).eps, np.finfo(wanted.dtype).eps))
+    eps = max(limits(got.dtype)[0], limits(wanted.dtype)[0])
     error = np.abs(
         got.astype(np.complex128) - wanted
         if got.dtype.kind == "c"

@@ -12,7 +12,8 @@ BLOCK = 48
 
 def wide(array):
     """`array` in the dtype in which it is factored: float32 for 16-bit floats."""
-    return array.astype(dtypes.wide(array.dtype), copy=False)
+    dtype = array.dtype
+    return array if dtype.itemsize != 2 else array.astype(dtypes.wide(dtype), copy=False)
 
 
 def stacked(array, shape=None):
@@ -24,12 +25,22 @@ def stacked(array, shape=None):
 
 def solve_triangular(matrix, right, upper, unit):
     """x of ``matrix @ x = right``; leading dimensions broadcast."""
-    batch = np.broadcast_shapes(matrix.shape[:-2], right.shape[:-2])
-    x = stacked(right, batch)
-    if x.size:
+    batch = right.shape[:-2]
+    if matrix.shape[:-2] != batch:
+        batch = np.broadcast_shapes(matrix.shape[:-2], batch)
         matrix = np.broadcast_to(matrix, (*batch, *matrix.shape[-2:]))
-        _substitute(matrix.reshape(math.prod(batch), *matrix.shape[-2:]), x, upper, unit)
+        x = stacked(right, batch)
+    else:
+        x = stacked(right)
+    if x.size:
+        _substitute(matrix.reshape(len(x), *matrix.shape[-2:]), x, upper, unit)
     return x.reshape(*batch, *right.shape[-2:])
+
+
+def solve_triangular_right(matrix, right, upper, unit):
+    """x of ``x @ matrix = right``; leading dimensions broadcast."""
+    turned = matrix.swapaxes(-1, -2), right.swapaxes(-1, -2)
+    return solve_triangular(*turned, not upper, unit).swapaxes(-1, -2)
 
 
 def _substitute(matrix, x, upper, unit):
@@ -70,8 +81,8 @@ def _panel(factors, pivots, info, start, end):
     np.copyto(info, start + found, where=(found > 0) & (info == 0))
     pivots[:, start:end] = exchanged + start
     if start or end < factors.shape[-1]:
-        for matrix, rows in zip(factors, pivots[:, start:end]):
-            order = permutation(rows, matrix.shape[0], start)
+        orders = permutations(pivots[:, start:end], factors.shape[1], start)
+        for matrix, order in zip(factors, orders):
             matrix[start:] = matrix[order[start:]]
     factors[:, start:, start:end] = own
     if end < factors.shape[-1]:
@@ -81,9 +92,11 @@ def _panel(factors, pivots, info, start, end):
         factors[:, end:, end:] -= np.matmul(own[:, end - start :], behind)
 
 
-def permutation(pivots, rows, start=0):
-    """Where each row comes from once row ``start + i`` was exchanged with row ``pivots[i]``, in turn."""
-    order = np.arange(rows)
-    for i, other in enumerate(pivots, start):
-        order[[i, other]] = order[[other, i]]
+def permutations(pivots, rows, start=0, inverse=False):
+    """Where each row comes from once row ``start + i`` was exchanged with row ``pivots[:, i]``, in turn; `inverse`: goes to.
+
+    Pivots and results are stacks of int64, counted from 0.
+    """
+    order = np.empty((len(pivots), rows), np.int64)
+    cpu.exchange(np.asarray(pivots, np.int64), order, start, inverse)
     return order

@@ -2,6 +2,9 @@ from typing import Any
 
 import numpy as np
 
+def exchange(
+    pivots: np.ndarray[Any, Any], order: np.ndarray[Any, Any], start: int, inverse: bool
+) -> None: ...
 def substitute(
     matrix: np.ndarray[Any, Any], right: np.ndarray[Any, Any], upper: bool, unit: bool
 ) -> None: ...

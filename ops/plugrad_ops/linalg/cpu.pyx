@@ -11,6 +11,43 @@ ctypedef fused real:
     double
 
 
+def exchange(const long long[:, :] pivots, long long[:, ::1] order, Py_ssize_t start, bint inverse):
+    """Write which row comes to each place once row ``start + i`` was exchanged with row ``pivots[i]``, in turn.
+
+    Parameters
+    ----------
+    pivots : (stack, steps)
+        Counted from 0.
+    order : (stack, rows)
+    inverse : bool
+        Undo the exchanges instead: to which place each row comes.
+
+    Raises
+    ------
+    IndexError
+        There are more exchanges than rows, or a pivot is no row.
+    """
+    cdef Py_ssize_t stack = order.shape[0], rows = order.shape[1], steps = pivots.shape[1]
+    cdef Py_ssize_t s, i, step
+    cdef long long other, row
+    if start + steps > rows:
+        raise IndexError(f"{start + steps} pivots are too many for {rows} rows")
+    for s in range(stack):
+        for i in range(steps):
+            if not 0 <= pivots[s, i] < rows:
+                raise IndexError(f"the pivot {pivots[s, i] + 1} is none of {rows} rows, counted from 1")
+    with nogil:
+        for s in range(stack):
+            for i in range(rows):
+                order[s, i] = i
+            for step in range(steps):
+                i = steps - 1 - step if inverse else step
+                other = pivots[s, i]
+                row = order[s, start + i]
+                order[s, start + i] = order[s, other]
+                order[s, other] = row
+
+
 def substitute(const real[:, :, :] matrix, real[:, :, ::1] right, bint upper, bint unit):
     """Solve ``matrix @ x = right`` for triangular matrices; x is written over `right`.
 

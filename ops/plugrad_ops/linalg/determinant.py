@@ -4,10 +4,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from plugrad import arange, composite, on_tensors, operator, ops
+from plugrad import arange, composite, on_tensors, ones, operator, ops
 from plugrad_ops.arithmetic.aliases import alias
 from plugrad_ops.linalg.matrices import check_square, identity_like, iterated, transposed, wide
 from plugrad_ops.linalg.samples import regular
+from plugrad_ops.shape.cpu import triangle
 
 
 def _parity(pivots):
@@ -67,30 +68,32 @@ det = alias("det", linalg_det)
 
 
 def _turned(A):
-    """U, singular values and V of A, and the sign of det(U) det(V)."""
-    u, s, vh = ops.linalg_svd(A, full_matrices=False)
+    """The factors of A and the sign of det(U) det(V)."""
+    u, s, vh = ops.linalg_svd_all(A, full_matrices=False)
     sign = ops.linalg_slogdet(u)[0] * ops.linalg_slogdet(vh)[0]
-    return u, s, transposed(vh), ops.unsqueeze(ops.unsqueeze(sign, dim=-1), dim=-1)
+    return u, s, vh, ops.unsqueeze(ops.unsqueeze(sign, dim=-1), dim=-1)
 
 
-def _without_one(s):
-    """The product of all elements but the i-th."""
-    ones = ops.zeros_like(ops.narrow(s, -1, 0, 1)) + 1
-    n = s.shape[-1]
-    before = ops.cumprod(ops.cat([ones, ops.narrow(s, -1, 0, n - 1)], -1), dim=-1)
-    back = ops.flip(s, dims=-1)
-    after = ops.cumprod(ops.cat([ones, ops.narrow(back, -1, 0, n - 1)], -1), dim=-1)
-    return before, ops.flip(after, dims=-1)
+def _shifted(s):
+    """1 and all elements but the last one."""
+    one = ones(*s.shape[:-1], 1, dtype=s.dtype, device=s.device)
+    return ops.cat([one, ops.narrow(s, -1, 0, s.shape[-1] - 1)], -1)
+
+
+def _sides(shifted, s):
+    """The products of the elements before the i-th, and of those after it."""
+    after = ops.cumprod(_shifted(ops.flip(s, dims=-1)), dim=-1)
+    return ops.cumprod(shifted, dim=-1), ops.flip(after, dims=-1)
 
 
 def _without_two(s):
     """The product of all elements but the i-th and the j-th, 0 on the diagonal."""
     n = s.shape[-1]
-    before, after = _without_one(s)
-    # Row i: ones up to i, then the elements; the running product at j - 1 is that of what lies between i and j.
-    above = ops.triu(ops.expand(ops.unsqueeze(s, dim=-2), size=(*s.shape, n)), 1)
-    between = ops.cumprod(above + ops.tril(ops.zeros_like(above) + 1), dim=-1)
-    between = ops.cat([ops.narrow(between, -1, 0, 1), ops.narrow(between, -1, 0, n - 1)], -1)
+    shifted = _shifted(s)
+    before, after = _sides(shifted, s)
+    # Row i: ones up to i + 1, then the elements from i + 1 on; the running product at j is that of what lies between i and j.
+    own = ops.triu(ops.expand(ops.unsqueeze(shifted, dim=-2), size=(*s.shape, n)), 2)
+    between = ops.cumprod(own + ops.tril(ones(n, n, dtype=s.dtype, device=s.device), 1), dim=-1)
     outside = ops.unsqueeze(before, dim=-1) * ops.unsqueeze(after, dim=-2)
     half = ops.triu(between * outside, 1)
     return half + transposed(half)
@@ -100,13 +103,13 @@ def _cofactors(A):
     check_square("linalg_cofactor", A.shape)
     if not A.shape[-1] or not A.numel():
         return ops.zeros_like(A)
-    u, s, v, sign = _turned(A)
-    before, after = _without_one(s)
-    return sign * ((u * ops.unsqueeze(before * after, dim=-2)) @ transposed(v))
+    u, s, vh, sign = _turned(A)
+    before, after = _sides(_shifted(s), s)
+    return sign * ((u * ops.unsqueeze(before * after, dim=-2)) @ vh)
 
 
-def _by_inverse(a):
-    """``det(A) * inv(A).T`` of matrices that are all well-conditioned, so that no accuracy is lost; else None."""
+def _inverted(a, power):
+    """Determinants and transposed inverses of matrices, if the condition of all is below ``eps**power``, else None."""
     try:
         inverse = np.linalg.inv(a)
     except np.linalg.LinAlgError:
@@ -115,20 +118,34 @@ def _by_inverse(a):
     found = np.linalg.det(a)
     info = np.finfo(a.dtype)
     in_range = np.isfinite(found) & (np.abs(found) > info.tiny)
-    if not (in_range & (condition < info.eps**-0.25)).all():
+    if not (in_range & (condition < info.eps**power)).all():
         return None
-    return found[..., None, None] * inverse.swapaxes(-1, -2)
+    return found[..., None, None], inverse.swapaxes(-1, -2)
 
 
-def _cofactors_of_arrays(a):
-    if not a.size:
-        return np.zeros_like(a)
+def _turned_arrays(a):
     u, s, vh = iterated("linalg_cofactor", np.linalg.svd, a)
-    ones = np.ones_like(s[..., :1])
-    before = np.cumprod(np.concatenate([ones, s[..., :-1]], -1), -1)
-    after = np.cumprod(np.concatenate([ones, s[..., :0:-1]], -1), -1)[..., ::-1]
-    sign = np.sign(np.linalg.det(u) * np.linalg.det(vh))[..., None, None]
-    return sign * ((u * (before * after)[..., None, :]) @ vh)
+    return u, s, vh, np.sign(np.linalg.det(u) * np.linalg.det(vh))[..., None, None]
+
+
+def _shifted_arrays(s):
+    return np.concatenate([np.ones_like(s[..., :1]), s[..., :-1]], -1)
+
+
+def _sides_of_arrays(shifted, s):
+    after = np.cumprod(_shifted_arrays(s[..., ::-1]), -1)
+    return np.cumprod(shifted, -1), after[..., ::-1]
+
+
+def _without_two_of_arrays(s):
+    n = s.shape[-1]
+    shifted = _shifted_arrays(s)
+    before, after = _sides_of_arrays(shifted, s)
+    between = triangle(np.broadcast_to(shifted[..., None, :], (*s.shape, n)), True, 2)
+    between += triangle(np.ones((n, n), s.dtype), False, 1)
+    half = np.cumprod(between, -1) * before[..., None] * after[..., None, :]
+    half = triangle(half, True, 1)
+    return half + half.swapaxes(-1, -2)
 
 
 def _cofactor_meta(A):
@@ -144,8 +161,17 @@ def linalg_cofactor(A):
     """
     check_square("linalg_cofactor", A.shape)
     a = wide(A)
-    found = _by_inverse(a) if a.size else None
-    return (_cofactors_of_arrays(a) if found is None else found).astype(A.dtype, copy=False)
+    if not a.size:
+        return np.zeros_like(A)
+    found = _inverted(a, -1 / 4)
+    if found is not None:
+        determinant, inverse = found
+        out = determinant * inverse
+    else:
+        u, s, vh, sign = _turned_arrays(a)
+        before, after = _sides_of_arrays(_shifted_arrays(s), s)
+        out = sign * ((u * (before * after)[..., None, :]) @ vh)
+    return out.astype(A.dtype, copy=False)
 
 
 @linalg_cofactor.backward
@@ -154,13 +180,35 @@ def _(grad, A):
         return ops.zeros_like(A)
     # In the basis of singular vectors: the derivative along E has Σⱼ pᵢⱼ Eⱼⱼ on the diagonal and -pᵢⱼ Eⱼᵢ off it, where
     # pᵢⱼ is the product of all singular values but two. It is its own adjoint, being that of a second derivative.
-    u, s, v, sign = _turned(A)
+    u, s, vh, sign = _turned(A)
     pairs = _without_two(s)
-    inner = transposed(u) @ grad @ v
-    on = ops.diagonal(inner, dim1=-2, dim2=-1)
-    on = ops.squeeze(pairs @ ops.unsqueeze(on, dim=-1), dim=-1)
-    found = ops.unsqueeze(on, dim=-1) * identity_like(A, A.shape[-1]) - pairs * transposed(inner)
-    return sign * (u @ found @ transposed(v))
+    inner = transposed(u) @ grad @ transposed(vh)
+    on = pairs @ ops.unsqueeze(ops.diagonal(inner, dim1=-2, dim2=-1), dim=-1)
+    found = on * identity_like(A, A.shape[-1]) - pairs * transposed(inner)
+    return sign * (u @ found @ vh)
+
+
+@linalg_cofactor.backward_kernel
+def _(grad, A):
+    if not A.size:
+        return np.zeros_like(A)
+    a, grad = wide(A), wide(grad)
+    # Of d B with the transposed inverse B: d (sum(B dA) B - B dAᵀ B), whose terms cancel as much as the matrix is ill-conditioned.
+    found = _inverted(a, -1 / 8)
+    if found is not None:
+        determinant, inverse = found
+        along = (inverse * grad).sum((-1, -2), keepdims=True)
+        out = determinant * (along * inverse - inverse @ grad.swapaxes(-1, -2) @ inverse)
+    else:
+        u, s, vh, sign = _turned_arrays(a)
+        pairs = _without_two_of_arrays(s)
+        inner = u.swapaxes(-1, -2) @ grad @ vh.swapaxes(-1, -2)
+        places = np.arange(a.shape[-1])
+        on = pairs @ inner[..., places, places, None]
+        inner = -pairs * inner.swapaxes(-1, -2)
+        inner[..., places, places] += on[..., 0]
+        out = sign * (u @ inner @ vh)
+    return out.astype(A.dtype, copy=False)
 
 
 @linalg_cofactor.samples

@@ -1,7 +1,7 @@
 """einsum: sums of products over labelled dimensions.
 
-(a) A call is read once per equation and ranks (`_read`): the labels of each operand, an ellipsis given labels of its own,
-    and those of the result.
+(a) A call is read and planned once per equation and shapes (`_planned`): the labels of each operand, an ellipsis given
+    labels of its own, and those of the result; then which operators to call. Calling them is all that is left to do.
 (b) Operands are combined two at a time, each pair by one batched product of matrices, or elementwise where nothing is
     summed. Labels that only one of the two has and nothing else needs are summed beforehand.
 (c) Three operands and more go in the order that the package opt_einsum finds cheapest; without it, from left to right.
@@ -19,46 +19,72 @@ LETTERS = (
 )  # the numbers of the sublist form, in the order of results
 
 
+class Plan:
+    """Calls of operators, each on values by their places: first come the operands, then what the calls give."""
+
+    def __init__(self, count):
+        self.calls = []
+        self.count = count
+        self.result = 0
+
+    def add(self, name, *places, **options):
+        """The place of what a call will give."""
+        self.calls.append((name, places, options))
+        self.count += 1
+        return self.count - 1
+
+    def run(self, operands):
+        values = list(operands)
+        for name, places, options in self.calls:
+            values.append(getattr(ops, name)(*[values[p] for p in places], **options))
+        return values[self.result]
+
+
 class Labelled:
-    """A tensor and the label of each of its dimensions, no label twice."""
+    """A value of a plan and the length of each of its labels, in the order of its dimensions, no label twice."""
 
-    def __init__(self, tensor, labels):
-        self.tensor = tensor
-        self.labels = labels
+    def __init__(self, plan, place, sizes):
+        self.plan = plan
+        self.place = place
+        self.sizes = sizes
 
-    def sizes(self):
-        return dict(zip(self.labels, self.tensor.shape))
+    def _then(self, name, sizes, **options):
+        return Labelled(self.plan, self.plan.add(name, self.place, **options), sizes)
+
+    def reshaped(self, sizes):
+        """With other labels, whose lengths have the same product."""
+        shape = tuple(sizes.values())
+        if shape == tuple(self.sizes.values()):
+            return Labelled(self.plan, self.place, sizes)
+        return self._then("reshape", sizes, shape=shape)
+
+    def without(self, gone):
+        return {label: n for label, n in self.sizes.items() if label not in gone}
 
     def summed(self, gone):
         """The sum over some labels."""
-        dims = tuple(i for i, label in enumerate(self.labels) if label in gone)
-        if not dims:
-            return self
-        left = [label for label in self.labels if label not in gone]
-        return Labelled(ops.sum(self.tensor, dim=dims), left)
+        dims = tuple(i for i, label in enumerate(self.sizes) if label in gone)
+        return self._then("sum", self.without(gone), dim=dims) if dims else self
 
     def squeezed(self, gone):
         """Without some labels, whose dimensions have length 1."""
-        left = [label for label in self.labels if label not in gone]
-        sizes = self.sizes()
-        return Labelled(ops.reshape(self.tensor, tuple(sizes[a] for a in left)), left)
+        return self.reshaped(self.without(gone))
 
     def ordered(self, labels):
-        """The tensor with its dimensions in this order; new ones have length 1."""
-        have = [label for label in labels if label in self.labels]
-        tensor = self.tensor
-        if have != self.labels:
-            tensor = ops.permute(tensor, dims=tuple(self.labels.index(a) for a in have))
-        if len(have) < len(labels):
-            sizes = self.sizes()
-            tensor = ops.reshape(tensor, tuple(sizes.get(a, 1) for a in labels))
-        return tensor
+        """With its dimensions in this order; new ones have length 1."""
+        own = list(self.sizes)
+        have = {label: self.sizes[label] for label in labels if label in self.sizes}
+        found = self
+        if list(have) != own:
+            found = self._then("permute", have, dims=tuple(own.index(label) for label in have))
+        return found.reshaped({label: have.get(label, 1) for label in labels})
 
     def grouped(self, *groups):
-        """The tensor with one dimension for each group of labels."""
-        sizes = self.sizes()
-        tensor = self.ordered([label for group in groups for label in group])
-        return ops.reshape(tensor, tuple(math.prod(sizes[a] for a in group) for group in groups))
+        """With one dimension for each group of labels."""
+        found = self.ordered([label for group in groups for label in group])
+        return found.reshaped(
+            {tuple(group): math.prod(self.sizes[a] for a in group) for group in groups}
+        )
 
 
 # ---- reading -------------------------------------------------------------------------------------------------
@@ -95,7 +121,6 @@ def _term(labels):
     return "".join(found)
 
 
-@lru_cache(maxsize=512)
 def _read(equation, ranks):
     """The labels of each operand, as lists, and those of the result; ellipses become the labels 0, 1, …."""
     left, arrow, right = equation.replace(" ", "").partition("->")
@@ -156,27 +181,28 @@ def _labels(term, count, most):
 # ---- contracting ---------------------------------------------------------------------------------------------
 
 
-def _prepared(i, tensor, labels):
+def _prepared(plan, i, shape, labels):
     """An operand in which a label that is repeated has become the diagonal of its dimensions."""
-    labels = list(labels)
+    place, lengths, labels = i, list(shape), list(labels)
     for label in dict.fromkeys(labels):
         while labels.count(label) > 1:
             first = labels.index(label)
             second = labels.index(label, first + 1)
-            if tensor.shape[first] != tensor.shape[second]:
+            if lengths[first] != lengths[second]:
                 raise RuntimeError(
-                    f"einsum: the label {label!r} is repeated on operand {i}, of shape {tensor.shape}, with two lengths"
+                    f"einsum: the label {label!r} is repeated on operand {i}, of shape {shape}, with two lengths"
                 )
-            tensor = ops.diagonal(tensor, offset=0, dim1=first, dim2=second)
-            del labels[second], labels[first]
-            labels.append(label)
-    return Labelled(tensor, labels)
+            place = plan.add("diagonal", place, offset=0, dim1=first, dim2=second)
+            for moved in (labels, lengths):
+                moved.append(moved[first])
+                del moved[second], moved[first]
+    return Labelled(plan, place, dict(zip(labels, lengths)))
 
 
 def _check_sizes(operands):
     sizes = {}
     for i, operand in enumerate(operands):
-        for label, n in operand.sizes().items():
+        for label, n in operand.sizes.items():
             if sizes.setdefault(label, n) == 1:
                 sizes[label] = n
             elif n not in (1, sizes[label]):
@@ -190,38 +216,64 @@ def _check_sizes(operands):
 
 def _pair(a, b, needed):
     """The product of two operands, summed over the labels of theirs that are not needed any more."""
-    one, other = a.sizes(), b.sizes()
-    shared = [label for label in a.labels if label in other]
+    one, other = a.sizes, b.sizes
+    shared = [label for label in one if label in other]
     a = a.squeezed([s for s in shared if one[s] == 1 != other[s]])
     b = b.squeezed([s for s in shared if other[s] == 1 != one[s]])
-    a = a.summed([s for s in a.labels if s not in b.labels and s not in needed])
-    b = b.summed([s for s in b.labels if s not in a.labels and s not in needed])
-    shared = [s for s in a.labels if s in b.labels]
+    a = a.summed([s for s in a.sizes if s not in b.sizes and s not in needed])
+    b = b.summed([s for s in b.sizes if s not in a.sizes and s not in needed])
+    shared = [s for s in a.sizes if s in b.sizes]
     stack, inner = [s for s in shared if s in needed], [s for s in shared if s not in needed]
-    left = [s for s in a.labels if s not in shared]
-    right = [s for s in b.labels if s not in shared]
-    labels = stack + left + right
+    left = [s for s in a.sizes if s not in shared]
+    right = [s for s in b.sizes if s not in shared]
+    both = {**a.sizes, **b.sizes}
+    sizes = {label: both[label] for label in stack + left + right}
     if not inner:
-        return Labelled(a.ordered(labels) * b.ordered(labels), labels)
-    product = ops.matmul(a.grouped(stack, left, inner), b.grouped(stack, inner, right))
-    sizes = {**a.sizes(), **b.sizes()}
-    return Labelled(ops.reshape(product, tuple(sizes[s] for s in labels)), labels)
+        place = a.plan.add("mul", a.ordered(sizes).place, b.ordered(sizes).place)
+        return Labelled(a.plan, place, sizes)
+    stacks = [stack] if stack else []
+    a, b = a.grouped(*stacks, left, inner), b.grouped(*stacks, inner, right)
+    lengths = [*a.sizes.values()][:-1] + [*b.sizes.values()][-1:]
+    product = Labelled(a.plan, a.plan.add("matmul", a.place, b.place), dict(enumerate(lengths)))
+    return product.reshaped(sizes)
 
 
-@lru_cache(maxsize=512)
-def _path(terms, output, shapes):
+def _path(terms, output):
     """Which operands to combine, step by step; what comes out goes to the end of the list."""
+    count = len(terms)
+    if count < 3:
+        return [(0, 1)] * (count - 1)
     try:
         from opt_einsum import contract_path, get_symbol
     except ImportError:
-        count = len(terms)
         return [(0, 1), *[(0, n) for n in range(count - 2, 0, -1)]]
     names = {}
-    for label in (label for term in terms for label in term):
+    for label in (label for term in terms for label in term.sizes):
         names.setdefault(label, get_symbol(len(names)))
-    left, right = (",".join("".join(map(names.get, t)) for t in part) for part in (terms, [output]))
-    path, _ = contract_path(f"{left}->{right}", *shapes, shapes=True)
-    return [tuple(step) for step in path]
+    parts = ([term.sizes for term in terms], [output])
+    left, right = (",".join("".join(map(names.get, t)) for t in part) for part in parts)
+    shapes = [tuple(term.sizes.values()) for term in terms]
+    return contract_path(f"{left}->{right}", *shapes, shapes=True)[0]
+
+
+@lru_cache(maxsize=512)
+def _planned(equation, shapes):
+    """The plan for operands of these shapes."""
+    inputs, output = _read(equation, tuple(map(len, shapes)))
+    plan = Plan(len(shapes))
+    terms = [_prepared(plan, i, x, own) for i, (x, own) in enumerate(zip(shapes, inputs))]
+    _check_sizes(terms)
+    for step in _path(terms, output):
+        chosen = [terms.pop(i) for i in sorted(step, reverse=True)][::-1]
+        needed = {label for rest in terms for label in rest.sizes}.union(output)
+        while len(chosen) > 1:  # some orders join three and more at a time
+            later = {label for rest in chosen[2:] for label in rest.sizes}
+            chosen[:2] = [_pair(chosen[0], chosen[1], needed | later)]
+        terms.append(chosen[0])
+    (found,) = terms
+    found = found.summed([label for label in found.sizes if label not in output]).ordered(output)
+    plan.result = found.place
+    return plan
 
 
 @composite("standard::einsum")
@@ -246,22 +298,7 @@ def einsum(*args):
     >>> plugrad.einsum("bij,bjk->bik", a, b)
     """
     equation, operands = _arguments(args)
-    inputs, output = _read(equation, tuple(x.ndim for x in operands))
-    terms = [_prepared(i, x, own) for i, (x, own) in enumerate(zip(operands, inputs))]
-    _check_sizes(terms)
-    steps = [(0, 1)] * (len(terms) == 2)
-    if len(terms) > 2:
-        described = tuple(tuple(t.labels) for t in terms)
-        steps = _path(described, tuple(output), tuple(t.tensor.shape for t in terms))
-    for step in steps:
-        chosen = [terms.pop(i) for i in sorted(step, reverse=True)][::-1]
-        needed = {label for rest in terms for label in rest.labels}.union(output)
-        while len(chosen) > 1:  # some orders join three and more at a time
-            later = {label for rest in chosen[2:] for label in rest.labels}
-            chosen[:2] = [_pair(chosen[0], chosen[1], needed | later)]
-        terms.append(chosen[0])
-    (found,) = terms
-    return found.summed([label for label in found.labels if label not in output]).ordered(output)
+    return _planned(equation, tuple(x.shape for x in operands)).run(operands)
 
 
 @einsum.samples

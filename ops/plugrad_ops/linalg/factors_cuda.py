@@ -18,6 +18,7 @@ from plugrad.backends.cuda.dtypes import c_type
 from plugrad.backends.dtypes import wide
 from plugrad_ops.cuda_source import Source, cover, zeros
 from plugrad_ops.expressions import kernel
+from plugrad_ops.linalg.lu import permutation_shape
 from plugrad_ops.linalg.matrices import check_matrix, check_square
 from plugrad_ops.linalg.orthogonal import check_mode
 from plugrad_ops.linalg.triangular import system_shape
@@ -64,10 +65,10 @@ def lu_factor(input):
 
 def lu_permutation(pivots, *, rows, inverse=False):
     """The kernel of ``standard::lu_permutation``."""
-    batch, steps = pivots.shape[:-1], pivots.shape[-1]
-    order = empty((*batch, rows), np.int64)
+    steps = pivots.shape[-1]
+    order = empty(permutation_shape(pivots.shape, rows), np.int64)
     if order.size:
-        count = math.prod(batch)
+        count = order.size // rows
         pivots = contiguous(cast(pivots, dtype=np.int32))
         scratch = empty(order.shape, np.int64) if inverse else order
         FACTORS.kernel("lu_permutation", T="float")(

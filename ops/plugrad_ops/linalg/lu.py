@@ -1,22 +1,27 @@
 """LU factors with partial pivoting, and what is solved with them."""
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from plugrad import arange, composite, operator, ops
+from plugrad import composite, on_tensors, operator, ops
 from plugrad_ops.linalg import blocks
 from plugrad_ops.linalg.matrices import (
     SINGULAR,
     check_matrix,
     check_square,
     identity_like,
+    leading,
     require_success,
     transposed,
     wide,
 )
 from plugrad_ops.linalg.samples import regular
 from plugrad_ops.linalg.triangular import system_shape
+from plugrad_ops.shape.cpu import triangle
+
+# ---- factors -------------------------------------------------------------------------------------------------
 
 
 def _lu_meta(A):
@@ -57,10 +62,10 @@ def linalg_lu_factor_ex(A):
 def _(grad, LU, pivots):
     m, n = LU.shape[-2:]
     k = min(m, n)
-    square = ops.narrow(ops.narrow(LU, -2, 0, k), -1, 0, k)
+    square = leading(leading(LU, -2, k), -1, k)
     turned = transposed(square)
     grad = grad[0]
-    own = ops.narrow(ops.narrow(grad, -2, 0, k), -1, 0, k)
+    own = leading(leading(grad, -2, k), -1, k)
     lower, upper = ops.tril(own, -1), ops.triu(own)
     rest = None
     if m > n:  # the rows below are L₂ = A₂ U⁻¹
@@ -77,8 +82,30 @@ def _(grad, LU, pivots):
     found = ops.linalg_solve_triangular(turned, inner, upper=False, left=False)
     if rest is not None:
         found = ops.cat([found, rest], -2 if m > n else -1)
-    back = ops.unsqueeze(ops.lu_permutation(pivots, rows=m, inverse=True), dim=-1)
-    return ops.take_along_dim(found, back, dim=-2)
+    return ops.exchange_rows(found, pivots, inverse=True)
+
+
+@linalg_lu_factor_ex.backward_kernel
+def _(grad, LU, pivots):
+    factors, grad = wide(LU), wide(grad[0])
+    (m, n), k = factors.shape[-2:], min(factors.shape[-2:])
+    square = factors[..., :k, :k]
+    turned = square.swapaxes(-1, -2)
+    inner = grad[..., :k, :k]
+    lower, upper = triangle(inner, False, -1), triangle(inner, True)
+    if m > n:
+        rest = blocks.solve_triangular_right(turned, grad[..., k:, :], False, False)
+        upper -= triangle(factors[..., k:, :].swapaxes(-1, -2) @ rest, True)
+    elif n > m:
+        rest = blocks.solve_triangular(turned, grad[..., k:], True, True)
+        lower -= triangle(rest @ factors[..., k:].swapaxes(-1, -2), False, -1)
+    inner = triangle(triangle(square, False, -1).swapaxes(-1, -2) @ lower + lower, False, -1)
+    inner += triangle(upper @ triangle(square, True).swapaxes(-1, -2), True)
+    inner = blocks.solve_triangular(turned, inner, True, True)
+    found = blocks.solve_triangular_right(turned, inner, False, False)
+    if m != n:
+        found = np.concatenate([found, rest], -2 if m > n else -1)
+    return exchanged(found, pivots, True).astype(LU.dtype, copy=False)
 
 
 @linalg_lu_factor_ex.samples
@@ -90,21 +117,33 @@ def _(make):
     yield make.error(RuntimeError, "a matrix", make.normal(2))
 
 
+def permutation_shape(shape, rows):
+    """The shape of `lu_permutation` of pivots of a shape; raises RuntimeError if they are more than the rows."""
+    if shape[-1] > rows:
+        raise RuntimeError(f"lu_permutation: {shape[-1]} pivots are too many for {rows} rows")
+    return (*shape[:-1], rows)
+
+
 @operator(
     "standard::lu_permutation",
     dtypes="integer",
     nondifferentiable=True,
-    infer=lambda pivots, *, rows, inverse=False: ((*pivots.shape[:-1], rows), np.int64),
+    infer=lambda pivots, *, rows, inverse=False: (permutation_shape(pivots.shape, rows), np.int64),
     cuda=".factors_cuda:lu_permutation",
 )
 def lu_permutation(pivots, *, rows, inverse=False):
-    """Which row comes to each place by the exchanges that `pivots` says; `inverse`: to which place each row comes."""
-    flat = pivots.reshape(int(np.prod(pivots.shape[:-1])), pivots.shape[-1])
-    out = np.empty((len(flat), rows), np.int64)
-    for own, exchanged in zip(out, flat):
-        own[...] = blocks.permutation(exchanged - 1, rows)
-    out = np.argsort(out, axis=-1) if inverse else out
-    return out.reshape(*pivots.shape[:-1], rows)
+    """Which row comes to each place by the exchanges that `pivots` says; `inverse`: to which place each row comes.
+
+    Raises
+    ------
+    RuntimeError
+        There are more pivots than rows.
+    IndexError
+        A pivot is no row, counted from 1.
+    """
+    shape = permutation_shape(pivots.shape, rows)
+    flat = pivots.reshape(math.prod(shape[:-1]), pivots.shape[-1])
+    return blocks.permutations(flat - 1, rows, 0, inverse).reshape(shape)
 
 
 @lu_permutation.samples
@@ -112,6 +151,87 @@ def _(make):
     yield make.call(np.array([3, 3, 3]), rows=3)
     yield make.call(np.array([[2, 4], [1, 3]]), rows=4, inverse=True)
     yield make.call(make.integers(2, 0), rows=2)
+    yield make.error(IndexError, "none of 2 rows", np.array([3]), rows=2)
+    yield make.error(RuntimeError, "too many", np.array([1, 2]), rows=1)
+
+
+def exchanged(array, pivots, inverse):
+    """`exchange_rows` of arrays."""
+    order = lu_permutation.function(pivots, rows=array.shape[-2], inverse=inverse)
+    batch = order.shape[:-1]
+    if array.shape[:-2] != batch:
+        batch = np.broadcast_shapes(array.shape[:-2], batch)
+        array = np.broadcast_to(array, (*batch, *array.shape[-2:]))
+        order = np.broadcast_to(order, (*batch, order.shape[-1]))
+    if not batch:
+        return array[order]
+    rows, width = array.shape[-2:]
+    count = math.prod(batch)
+    order = order.reshape(count, rows) + rows * np.arange(count)[:, None]
+    return array.reshape(count * rows, width)[order].reshape(array.shape)
+
+
+def _exchange_shape(input, pivots):
+    check_matrix("exchange_rows", input.shape)
+    try:
+        batch = np.broadcast_shapes(input.shape[:-2], pivots.shape[:-1])
+    except ValueError:
+        raise RuntimeError(
+            f"exchange_rows: the leading dimensions of shapes {tuple(input.shape)} and {tuple(pivots.shape)} (of the pivots) "
+            "do not broadcast"
+        ) from None
+    return (*batch, *input.shape[-2:])
+
+
+def _exchanged_by_index(input, pivots, *, inverse=False):
+    shape = _exchange_shape(input, pivots)
+    order = ops.lu_permutation(pivots, rows=shape[-2], inverse=inverse)
+    order = ops.expand(ops.unsqueeze(order, dim=-1), size=(*shape[:-1], 1))
+    return ops.take_along_dim(ops.expand(input, size=shape), order, dim=-2)
+
+
+@operator(
+    "standard::exchange_rows",
+    dtypes={"pivots": "integer"},
+    infer=lambda input, pivots, *, inverse=False: (_exchange_shape(input, pivots), input.dtype),
+    cuda=on_tensors(_exchanged_by_index),
+)
+def exchange_rows(input, pivots, *, inverse=False):
+    """The rows of matrices exchanged as pivots of an LU factorisation say, ``P.T @ input``; `inverse`: back, ``P @ input``.
+
+    Parameters
+    ----------
+    input : (..., m, n)
+    pivots : (..., k) of integers
+        Row i is exchanged with row ``pivots[i]``, both counted from 1. Leading dimensions broadcast.
+
+    Raises
+    ------
+    RuntimeError
+        The leading dimensions do not broadcast, or there are more pivots than rows.
+    IndexError
+        A pivot is no row.
+    """
+    _exchange_shape(input, pivots)
+    return exchanged(input, pivots, inverse)
+
+
+@exchange_rows.backward
+def _(grad, pivots, like, inverse):
+    back = ops.exchange_rows(grad, pivots, inverse=not inverse)
+    return (
+        back if back.shape == like.input.shape else ops.sum_to(back, shape=like.input.shape)
+    ), None
+
+
+@exchange_rows.samples
+def _(make):
+    yield make.call(make.normal(3, 2), np.array([2, 3, 3]))
+    yield make.call(make.normal(4, 2), np.array([[2, 4], [1, 3]]), inverse=True)
+    yield make.call(make.normal(2, 2, 1), np.array([[[2, 2]], [[1, 2]], [[2, 2]]]))
+    yield make.call(make.normal(0, 2), make.integers(2, 0))
+    yield make.error(RuntimeError, "a matrix", make.normal(3), np.array([1]))
+    yield make.error(RuntimeError, "do not broadcast", make.normal(2, 1, 1), np.array([[1]] * 3))
 
 
 @composite("standard::linalg_lu_factor")
@@ -152,10 +272,10 @@ def linalg_lu(A):
     m, n = A.shape[-2:]
     k = min(m, n)
     factors, pivots, _ = ops.linalg_lu_factor_ex(A)
-    lower = ops.tril(ops.narrow(factors, -1, 0, k), -1) + ops.narrow(identity_like(A, m), -1, 0, k)
-    order = ops.unsqueeze(ops.lu_permutation(pivots, rows=m, inverse=True), dim=-1)
-    exchange = ops.cast(order == arange(m, device=A.device), dtype=A.dtype)
-    return Lu(exchange, lower, ops.triu(ops.narrow(factors, -2, 0, k)))
+    unit = identity_like(A, m)
+    lower = ops.tril(leading(factors, -1, k), -1) + leading(unit, -1, k)
+    exchange = ops.exchange_rows(unit, pivots, inverse=True)
+    return Lu(exchange, lower, ops.triu(leading(factors, -2, k)))
 
 
 @linalg_lu.samples
@@ -172,10 +292,7 @@ def _(make):
 
 def solved(factors, pivots, B):
     """X of ``P L U @ X = B``."""
-    order = ops.lu_permutation(pivots, rows=factors.shape[-1])
-    batch = np.broadcast_shapes(order.shape[:-1], B.shape[:-2])
-    order = ops.expand(ops.unsqueeze(order, dim=-1), size=(*batch, B.shape[-2], 1))
-    right = ops.take_along_dim(ops.expand(B, size=(*batch, *B.shape[-2:])), order, dim=-2)
+    right = ops.exchange_rows(B, pivots)
     half = ops.linalg_solve_triangular(factors, right, upper=False, unitriangular=True)
     return ops.linalg_solve_triangular(factors, half, upper=True)
 
@@ -189,9 +306,7 @@ def linalg_lu_solve(LU, pivots, B, *, left=True, adjoint=False):
         right = B if left else transposed(B)
         half = ops.linalg_solve_triangular(transposed(LU), right, upper=False)
         half = ops.linalg_solve_triangular(transposed(LU), half, upper=True, unitriangular=True)
-        back = ops.lu_permutation(pivots, rows=LU.shape[-1], inverse=True)
-        back = ops.expand(ops.unsqueeze(back, dim=-1), size=(*half.shape[:-1], 1))
-        out = ops.take_along_dim(half, back, dim=-2)
+        out = ops.exchange_rows(half, pivots, inverse=True)
     else:
         out = solved(LU, pivots, B if left else transposed(B))
     return out if left else transposed(out)

@@ -14,6 +14,7 @@ __all__ = [
     "check_square",
     "identity_like",
     "iterated",
+    "leading",
     "require_success",
     "symmetric_part",
     "transposed",
@@ -46,6 +47,11 @@ def check_square(name, shape):
 def transposed(x):
     """The matrices transposed."""
     return ops.transpose(x, dim0=-2, dim1=-1)
+
+
+def leading(x, dim, length):
+    """The first `length` of a dimension: `x` itself where there are no more."""
+    return x if x.shape[dim] == length else ops.narrow(x, dim, 0, length)
 
 
 def symmetric_part(array):
@@ -105,7 +111,8 @@ def iterated(name, function, array, **options):
     plugrad.linalg.LinAlgError
         A matrix is not finite, or the iteration did not end.
     """
-    require_success(name, ~np.isfinite(array).all((-1, -2)), NOT_CONVERGED)
+    if not np.isfinite(array).all():
+        require_success(name, ~np.isfinite(array).all((-1, -2)), NOT_CONVERGED)
     try:
         return function(array, **options)
     except np.linalg.LinAlgError as error:

@@ -19,6 +19,7 @@ from plugrad_ops.linalg.matrices import (
     check_square,
     identity_like,
     iterated,
+    leading,
     require_success,
     symmetric_part,
     transposed,
@@ -29,8 +30,8 @@ from plugrad_ops.linalg.samples import apart, symmetric
 
 def used(*gradients):
     """Which columns any of the gradients of eigenvectors, or singular vectors, is not zero in."""
-    counts = [ops.sum(g != 0, dim=-2) for g in gradients]
-    return sum(counts[1:], counts[0]) > 0
+    joined = gradients[0] if len(gradients) == 1 else ops.cat(gradients, -2)
+    return ops.any(joined != 0, dim=-2)
 
 
 def nonzero(x, used):
@@ -43,12 +44,10 @@ def nonzero(x, used):
     return ops.where((x == 0) & ops.logical_not(used), tiny, x)
 
 
-def _gaps(values, difference, used):
-    """The differences of pairs of values, as a divisor of what is zero on the diagonal."""
-    row, column = ops.unsqueeze(values, dim=-2), ops.unsqueeze(values, dim=-1)
-    out = difference(row, column)
+def _gaps(differences, used):
+    """The differences of pairs of values as a divisor of what is zero on the diagonal."""
     either = ops.unsqueeze(used, dim=-2) | ops.unsqueeze(used, dim=-1)
-    return nonzero(out + identity_like(out, out.shape[-1]), either)
+    return nonzero(differences + identity_like(differences, differences.shape[-1]), either)
 
 
 def skew(x):
@@ -105,7 +104,8 @@ def linalg_eigh_both(A):
 def _(grad, eigenvalues, eigenvectors):
     # V (diag(dλ) + skew(Vᵀ dV) / (λⱼ - λᵢ)) Vᵀ. The skew part is all that matters: columns of V stay orthonormal.
     values, vectors = grad
-    gaps = _gaps(eigenvalues, lambda row, column: row - column, used(vectors))
+    row, column = ops.unsqueeze(eigenvalues, dim=-2), ops.unsqueeze(eigenvalues, dim=-1)
+    gaps = _gaps(row - column, used(vectors))
     inner = skew(transposed(eigenvectors) @ vectors) / 2 / gaps
     inner = inner + identity_like(inner, inner.shape[-1]) * ops.unsqueeze(values, dim=-1)
     return eigenvectors @ inner @ transposed(eigenvectors)
@@ -238,31 +238,66 @@ def linalg_svd_all(A, *, full_matrices=True):
 
 @linalg_svd_all.backward
 def _(grad, U, S, Vh):
-    # With Eᵢⱼ = Sⱼ² - Sᵢ²: U ((skew(Uᵀ dU) / E) S + S (skew(Vᵀ dV) / E) + diag(dS)) Vᵀ, and for what lies outside the columns
+    # With Eᵢⱼ = Sⱼ² - Sᵢ²: U ((skew(Uᵀ dU) S + S skew(Vᵀ dV)) / E + diag(dS)) Vᵀ, and for what lies outside the columns
     # of U, and of V, the projections of dU, and of dV, divided by S (Townsend, 2016).
     grad_u, grad_s, grad_v = grad
     m, n, k = U.shape[-2], Vh.shape[-1], S.shape[-1]
-    u, v = ops.narrow(U, -1, 0, k), transposed(ops.narrow(Vh, -2, 0, k))
-    grad_u, grad_v = ops.narrow(grad_u, -1, 0, k), transposed(ops.narrow(grad_v, -2, 0, k))
+    u, vh = leading(U, -1, k), leading(Vh, -2, k)
+    v = transposed(vh)
+    grad_u, grad_v = leading(grad_u, -1, k), transposed(leading(grad_v, -2, k))
     asked = used(grad_u, grad_v)
-    gap = _gaps(S, lambda row, column: (row - column) * (row + column), asked)
+    row, column = ops.unsqueeze(S, dim=-2), ops.unsqueeze(S, dim=-1)
+    gaps = _gaps((row - column) * (row + column), asked)
     inner_u, inner_v = transposed(u) @ grad_u, transposed(v) @ grad_v
-    inner = columns_times(skew(inner_u) / gap, S) + ops.unsqueeze(S, dim=-1) * (skew(inner_v) / gap)
+    inner = (skew(inner_u) * row + column * skew(inner_v)) / gaps
     inner = inner + identity_like(inner, k) * ops.unsqueeze(grad_s, dim=-1)
     if m > k:
         outside = (grad_u - u @ inner_u) / ops.unsqueeze(nonzero(S, asked), dim=-2)
-        return (u @ inner + outside) @ transposed(v)
+        return (u @ inner + outside) @ vh
     if n > k:
         outside = transposed(grad_v - v @ inner_v) / ops.unsqueeze(nonzero(S, asked), dim=-1)
-        return u @ (inner @ transposed(v) + outside)
-    return u @ inner @ transposed(v)
+        return u @ (inner @ vh + outside)
+    return u @ inner @ vh
+
+
+@linalg_svd_all.backward_kernel
+def _(grad, U, S, Vh):
+    m, n, k = U.shape[-2], Vh.shape[-1], S.shape[-1]
+    s = wide(S)
+    u, vh = wide(U)[..., :k], wide(Vh)[..., :k, :]
+    v = vh.swapaxes(-1, -2)
+    grad_u, grad_v = wide(grad[0])[..., :k], wide(grad[2])[..., :k, :].swapaxes(-1, -2)
+    row, column = s[..., None, :], s[..., None]
+    gaps = (row - column) * (row + column)
+    places = np.arange(k)
+    gaps[..., places, places] += 1
+    divisor = s
+    if not (gaps.all() and s.all()):
+        asked = (grad_u != 0).any(-2) | (grad_v != 0).any(-2)
+        tiny = finfo(s.dtype).smallest_subnormal
+        gaps[(gaps == 0) & ~(asked[..., None, :] | asked[..., None])] = tiny
+        divisor = np.where((s == 0) & ~asked, tiny, s)
+    inner_u, inner_v = u.swapaxes(-1, -2) @ grad_u, v.swapaxes(-1, -2) @ grad_v
+    inner = (inner_u - inner_u.swapaxes(-1, -2)) * row
+    inner += column * (inner_v - inner_v.swapaxes(-1, -2))
+    inner /= gaps
+    inner[..., places, places] += wide(grad[1])
+    if m > k:
+        outside = (grad_u - u @ inner_u) / divisor[..., None, :]
+        found = (u @ inner + outside) @ vh
+    elif n > k:
+        outside = (grad_v - v @ inner_v).swapaxes(-1, -2) / divisor[..., None]
+        found = u @ (inner @ vh + outside)
+    else:
+        found = u @ inner @ vh
+    return found.astype(S.dtype, copy=False)
 
 
 def _signs_free(U, S, Vh):
-    """What does not depend on the signs of singular vectors."""
+    """What does not depend on the signs of singular vectors, but on whether those of U and Vh go together."""
     k = S.shape[-1]
-    u, vh = ops.narrow(U, -1, 0, k), ops.narrow(Vh, -2, 0, k)
-    return u * u, S, vh * vh, ops.narrow(u, -2, 0, 1) * transposed(ops.narrow(vh, -1, 0, 1))
+    u, vh = leading(U, -1, k), leading(Vh, -2, k)
+    return ops.square(u), S, ops.square(vh), ops.sum(u, dim=-2) * ops.sum(vh, dim=-1)
 
 
 @linalg_svd_all.samples

@@ -16,6 +16,8 @@ from plugrad_ops.linalg.matrices import (
     wide,
 )
 from plugrad_ops.linalg.samples import positive_definite, regular
+from plugrad_ops.reduction.ops import sum_array_to
+from plugrad_ops.shape.cpu import triangle
 
 # ---- triangular systems --------------------------------------------------------------------------------------
 
@@ -61,12 +63,8 @@ def linalg_solve_triangular(A, B, *, upper, left=True, unitriangular=False):
     """
     system_shape("linalg_solve_triangular", A.shape, B.shape, left)
     a, b = wide(A), wide(B)
-    if left:
-        x = blocks.solve_triangular(a, b, upper, unitriangular)
-    else:
-        x = blocks.solve_triangular(
-            a.swapaxes(-1, -2), b.swapaxes(-1, -2), not upper, unitriangular
-        ).swapaxes(-1, -2)
+    solve = blocks.solve_triangular if left else blocks.solve_triangular_right
+    x = solve(a, b, upper, unitriangular)
     return x.astype(B.dtype, copy=False)
 
 
@@ -82,6 +80,23 @@ def _(grad, A, out, like, upper, left, unitriangular, needs):
         grad_a = ops.triu(grad_a, strict) if upper else ops.tril(grad_a, -strict)
         grad_a = ops.sum_to(-grad_a, shape=A.shape)
     return grad_a, ops.sum_to(own, shape=like.B.shape) if needs.B else None
+
+
+@linalg_solve_triangular.backward_kernel
+def _(grad, A, out, like, upper, left, unitriangular, needs):
+    own, x = wide(grad), wide(out)
+    solve = blocks.solve_triangular if left else blocks.solve_triangular_right
+    own = solve(wide(A).swapaxes(-1, -2), own, not upper, unitriangular)
+    grad_a = None
+    if needs.A:
+        grad_a = own @ x.swapaxes(-1, -2) if left else x.swapaxes(-1, -2) @ own
+        strict = int(unitriangular)
+        grad_a = triangle(grad_a, upper, strict if upper else -strict)
+        np.negative(grad_a, out=grad_a)
+        grad_a = sum_array_to(grad_a, A.shape).astype(A.dtype, copy=False)
+    return grad_a, (
+        sum_array_to(own, like.B.shape).astype(like.B.dtype, copy=False) if needs.B else None
+    )
 
 
 @linalg_solve_triangular.samples

@@ -1,3 +1,4 @@
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -8,4 +9,10 @@ class Expand(Kernel): ...
 
 expand: Expand
 
+class Triangle(Kernel):
+    def __init__(self, reference: Callable[..., Any], upper: bool) -> None: ...
+
+def triangle(
+    array: np.ndarray[Any, Any], upper: bool, diagonal: int = 0
+) -> np.ndarray[Any, Any]: ...
 def expanded(array: np.ndarray[Any, Any], size: tuple[int, ...]) -> np.ndarray[Any, Any]: ...

@@ -3,6 +3,7 @@
 import numpy as np
 
 from plugrad import operator, ops
+from plugrad_ops.shape import cpu
 
 
 def _triangle_meta(name):
@@ -19,8 +20,23 @@ def check_matrix(name, input):
         raise RuntimeError(f"{name}: expected at least 2 dimensions, got shape {input.shape}")
 
 
+def _lower(input, *, diagonal=0):
+    check_matrix("tril", input)
+    return np.tril(input, diagonal)
+
+
+def _upper(input, *, diagonal=0):
+    check_matrix("triu", input)
+    return np.triu(input, diagonal)
+
+
 @operator(
-    "standard::tril", dtypes="any", infer=_triangle_meta("tril"), method=True, cuda=".cuda:tril"
+    "standard::tril",
+    dtypes="any",
+    infer=_triangle_meta("tril"),
+    method=True,
+    cpu=cpu.Triangle(_lower, False),
+    cuda=".cuda:tril",
 )
 def tril(input, *, diagonal=0):
     """The elements ``[i, j]`` of the last two dimensions with ``j <= i + diagonal``; zeros elsewhere.
@@ -30,8 +46,7 @@ def tril(input, *, diagonal=0):
     RuntimeError
         `input` has fewer than two dimensions.
     """
-    check_matrix("tril", input)
-    return np.tril(input, diagonal)
+    return _lower(input, diagonal=diagonal)
 
 
 @tril.backward
@@ -40,7 +55,12 @@ def _(grad, diagonal):
 
 
 @operator(
-    "standard::triu", dtypes="any", infer=_triangle_meta("triu"), method=True, cuda=".cuda:triu"
+    "standard::triu",
+    dtypes="any",
+    infer=_triangle_meta("triu"),
+    method=True,
+    cpu=cpu.Triangle(_upper, True),
+    cuda=".cuda:triu",
 )
 def triu(input, *, diagonal=0):
     """The elements ``[i, j]`` of the last two dimensions with ``j >= i + diagonal``; zeros elsewhere.
@@ -50,8 +70,7 @@ def triu(input, *, diagonal=0):
     RuntimeError
         `input` has fewer than two dimensions.
     """
-    check_matrix("triu", input)
-    return np.triu(input, diagonal)
+    return _upper(input, diagonal=diagonal)
 
 
 @triu.backward

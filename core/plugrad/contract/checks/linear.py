@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from plugrad.contract.numeric import EPS, peak, shown
+from plugrad.contract.numeric import EPS, limits, peak, shown
 from plugrad.contract.problem import Problem, element
 from plugrad.contract.report import Failure
 from plugrad.contract.run import Run
@@ -58,9 +58,7 @@ def _adds_up(problem: Problem, create_graph: bool = False) -> bool:
 
 def _eps(problem: Problem) -> float:
     """A sum of two is rounded in the dtype of the output, which may be narrower than the input's."""
-    return max(
-        [EPS, *(float(np.finfo(s.dtype).eps) for s in problem.seeds if s.dtype.kind in "fc")]
-    )
+    return max([EPS, *(limits(s.dtype)[0] for s in problem.seeds if s.dtype.kind in "fc")])
 
 
 def _linear(run: Run, problem: Problem, create_graph: bool) -> Iterator[Failure]:
