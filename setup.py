@@ -66,7 +66,14 @@ KERNELS_OF_CORE = tuple(
 )
 KERNELS_OF_CORE += ("plugrad.optim.kernels.steps",)
 
-DIRECTIVES = {"language_level": 3, "embedsignature": True, "embedsignature.format": "python"}
+# What is pickled says so itself, with __reduce__: methods that Cython would give to every class took 0.6 MB of the
+# wheel, and made copies of kernels and backends that nothing asks for.
+DIRECTIVES = {
+    "language_level": 3,
+    "embedsignature": True,
+    "embedsignature.format": "python",
+    "auto_pickle": False,
+}
 # Division as in C. As in Python, a zero divisor would raise in the middle of a loop without the GIL, which cannot
 # pass it on: the loop would end there and leave the rest of its result unwritten.
 DIRECTIVES_OF_KERNELS = {**DIRECTIVES, "cdivision": True}

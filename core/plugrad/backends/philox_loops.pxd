@@ -22,10 +22,8 @@ cdef extern from *:
     #if defined(_MSC_VER) && !defined(__clang__)
     #include <intrin.h>
     #define PG_NEXT(place) ((uint64_t)_InterlockedExchangeAdd64((volatile __int64 *)(place), 1))
-    #define PG_UNROLL
     #else
     #define PG_NEXT(place) __atomic_fetch_add((place), 1, __ATOMIC_RELAXED)
-    #define PG_UNROLL _Pragma("GCC unroll 10")
     #endif
 
     enum { PG_LANES = 8 };
@@ -41,7 +39,7 @@ cdef extern from *:
                 c[i] = (uint32_t)offset;
                 d[i] = (uint32_t)(offset >> 32);
             }
-            PG_UNROLL
+            /* not unrolled, which would take five times the code and be slower */
             for (int round = 0; round < 10; round++, k += 0x9E3779B9u, l += 0xBB67AE85u) {
                 for (int i = 0; i < PG_LANES; i++) {
                     const uint64_t p = 0xD2511F53ull * a[i], q = 0xCD9E8D57ull * c[i];

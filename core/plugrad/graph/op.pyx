@@ -7,6 +7,7 @@
     registry overrides: one integer is compared per call, and nothing can be called around the check.
 """
 import functools
+import inspect
 from collections import namedtuple
 
 from cpython.object cimport PyObject
@@ -73,6 +74,9 @@ cdef class Kernel:
         self.function = function
 
     def __call__(self, *args, **constants):
+        """Call from Python, with constants in their order. Of other numbers of arguments the function knows what to do."""
+        if len(args) + len(constants) != _arity(self.function) >= 0:
+            return self.function(*args, **constants)
         return self.call(args + tuple(constants.values()), tuple(constants))
 
     cdef object call1(self, object a):
@@ -87,6 +91,15 @@ cdef class Kernel:
     cdef object call_all(self, PyObject **args, Py_ssize_t n):
         """Call with `n` arguments, all by position, out of a C array."""
         return self.call(tuple([<object>args[i] for i in range(n)]), ())
+
+
+@functools.lru_cache(None)
+def _arity(function):
+    """The number of a function's parameters; -1 where it does not tell, or takes any number."""
+    if not hasattr(function, "__code__"):
+        return getattr(function, "nin", -1)  # of a ufunc
+    found = inspect.signature(function).parameters.values()
+    return -1 if any(p.kind is p.VAR_POSITIONAL or p.kind is p.VAR_KEYWORD for p in found) else len(found)
 
 
 cdef class PlainKernel(Kernel):

@@ -2,7 +2,7 @@
 """CPU kernels of the activation family, forward and backward.
 
 (a) Formulas are written so that no intermediate overflows: sigmoid and its relatives work with ``exp(-abs(x))``.
-(b) Every loop has a NumPy function beside it that gives the same values for other dtypes and layouts.
+(b) Every loop has a function of reference.py that gives the same values for other dtypes and layouts, in NumPy.
 (c) Backward kernels take the incoming gradient and what the rule saves; the battery compares them with the rules.
 """
 
@@ -14,7 +14,7 @@ cimport plugrad_ops.vector_logs  # its macros  # no-cython-lint
 from plugrad_ops.loops cimport Unary, pg_unary_loops, unary
 from plugrad_ops.nary cimport Nary, nary, pg_nary_loops
 
-from plugrad_ops.arithmetic.cpu import erfc_of
+from plugrad_ops.activation import reference
 
 cnp.import_array()
 
@@ -79,136 +79,34 @@ cdef extern from *:
     const pg_nary_loops pg_hardtanh_grad, pg_softplus_grad
 
 
-# ---- the same in NumPy ---------------------------------------------------------------------------------------
-
-def relu_of(x):
-    return np.maximum(x, 0)
-
-
-def relu6_of(x):
-    return np.minimum(np.maximum(x, 0), 6)
-
-
-def sigmoid_of(x):
-    decay = np.exp(-np.abs(x))
-    return np.where(x >= 0, 1, decay) / (decay + 1)
-
-
-def silu_of(x):
-    return x * sigmoid_of(x)
-
-
-def logsigmoid_of(x):
-    return np.minimum(x, 0) - np.log1p(np.exp(-np.abs(x)))
-
-
-def gelu_of(x):
-    return x * (erfc_of(x * -0.5**0.5) * 0.5)
-
-
-def gelu_tanh_of(x):
-    return x * 0.5 * (np.tanh((2 / np.pi)**0.5 * (x + 0.044715 * (x * x * x))) + 1)
-
-
-def leaky_relu_of(x, slope):
-    return np.where(x > 0, x, x * slope)
-
-
-def elu_of(x, alpha):
-    return np.where(x > 0, x, np.expm1(np.minimum(x, 0)) * alpha)
-
-
-def hardtanh_of(x, low, high):
-    return np.minimum(np.maximum(x, low), high)
-
-
-def softplus_of(x, beta, threshold):
-    scaled = x * beta
-    smooth = np.maximum(scaled, 0) + np.log1p(np.exp(-np.abs(scaled)))
-    return np.where(scaled > threshold, x, smooth / beta)
-
-
-def relu_grad_of(grad, out):
-    return np.where(out <= 0, 0, grad)
-
-
-def relu6_grad_of(grad, input):
-    return np.where((input > 0) & (input < 6), grad, 0)
-
-
-def sigmoid_grad_of(grad, out):
-    return grad * (out * (1 - out))
-
-
-def tanh_grad_of(grad, out):
-    # conj(1 - out**2), without a copy of what is real
-    return grad * (1 - out * out).conj() if out.dtype.kind == "c" else grad * (1 - out * out)
-
-
-def silu_grad_of(grad, input):
-    s = sigmoid_of(input)
-    return grad * (s * (input * (1 - s) + 1))
-
-
-def logsigmoid_grad_of(grad, input):
-    return grad * sigmoid_of(-input)
-
-
-def gelu_grad_of(grad, x):
-    return grad * (erfc_of(x * -0.5**0.5) * 0.5 + x * (np.exp(x * x * -0.5) * (0.5 / np.pi)**0.5))
-
-
-def gelu_tanh_grad_of(grad, x):
-    scale = (2 / np.pi)**0.5
-    t = np.tanh(scale * (x + 0.044715 * (x * x * x)))
-    return grad * 0.5 * ((t + 1) + x * (1 - t * t) * (scale * (1 + 0.134145 * (x * x))))
-
-
-def leaky_relu_grad_of(grad, input, negative_slope):
-    return np.where(input > 0, grad, grad * negative_slope)
-
-
-def elu_grad_of(grad, input, alpha):
-    return np.where(input > 0, grad, grad * np.exp(np.minimum(input, 0)) * alpha)
-
-
-def hardtanh_grad_of(grad, input, min_val, max_val):
-    return np.where((input > min_val) & (input < max_val), grad, 0)
-
-
-def softplus_grad_of(grad, input, beta, threshold):
-    scaled = input * beta
-    return np.where(scaled > threshold, grad, grad * sigmoid_of(scaled))
-
-
 # ---- kernels -------------------------------------------------------------------------------------------------
 
-relu = unary(relu_of, &pg_relu)
-relu6 = unary(relu6_of, &pg_relu6)
-sigmoid = unary(sigmoid_of, &pg_sigmoid)
+relu = unary(reference.relu_of, &pg_relu)
+relu6 = unary(reference.relu6_of, &pg_relu6)
+sigmoid = unary(reference.sigmoid_of, &pg_sigmoid)
 tanh = unary(np.tanh, &pg_tanh_loops)
-silu = unary(silu_of, &pg_silu)
-logsigmoid = unary(logsigmoid_of, &pg_logsigmoid)
-leaky_relu = nary(leaky_relu_of, &pg_leaky_relu)
-elu = nary(elu_of, &pg_elu)
-softplus = nary(softplus_of, &pg_softplus)
+silu = unary(reference.silu_of, &pg_silu)
+logsigmoid = unary(reference.logsigmoid_of, &pg_logsigmoid)
+leaky_relu = nary(reference.leaky_relu_of, &pg_leaky_relu)
+elu = nary(reference.elu_of, &pg_elu)
+softplus = nary(reference.softplus_of, &pg_softplus)
 
-relu_backward = nary(relu_grad_of, &pg_relu_grad)
-relu6_backward = nary(relu6_grad_of, &pg_relu6_grad)
-sigmoid_backward = nary(sigmoid_grad_of, &pg_sigmoid_grad)
-tanh_backward = nary(tanh_grad_of, &pg_tanh_grad)
-silu_backward = nary(silu_grad_of, &pg_silu_grad)
-logsigmoid_backward = nary(logsigmoid_grad_of, &pg_logsigmoid_grad)
-leaky_relu_backward = nary(leaky_relu_grad_of, &pg_leaky_relu_grad)
-elu_backward = nary(elu_grad_of, &pg_elu_grad)
-hardtanh_backward = nary(hardtanh_grad_of, &pg_hardtanh_grad)
-softplus_backward = nary(softplus_grad_of, &pg_softplus_grad)
+relu_backward = nary(reference.relu_grad_of, &pg_relu_grad)
+relu6_backward = nary(reference.relu6_grad_of, &pg_relu6_grad)
+sigmoid_backward = nary(reference.sigmoid_grad_of, &pg_sigmoid_grad)
+tanh_backward = nary(reference.tanh_grad_of, &pg_tanh_grad)
+silu_backward = nary(reference.silu_grad_of, &pg_silu_grad)
+logsigmoid_backward = nary(reference.logsigmoid_grad_of, &pg_logsigmoid_grad)
+leaky_relu_backward = nary(reference.leaky_relu_grad_of, &pg_leaky_relu_grad)
+elu_backward = nary(reference.elu_grad_of, &pg_elu_grad)
+hardtanh_backward = nary(reference.hardtanh_grad_of, &pg_hardtanh_grad)
+softplus_backward = nary(reference.softplus_grad_of, &pg_softplus_grad)
 
-cdef Unary _gelu = unary(gelu_of, &pg_gelu)
-cdef Unary _gelu_tanh = unary(gelu_tanh_of, &pg_gelu_tanh)
-cdef Nary _gelu_grad = nary(gelu_grad_of, &pg_gelu_grad)
-cdef Nary _gelu_tanh_grad = nary(gelu_tanh_grad_of, &pg_gelu_tanh_grad)
-cdef Nary _hardtanh = nary(hardtanh_of, &pg_hardtanh)
+cdef Unary _gelu = unary(reference.gelu_of, &pg_gelu)
+cdef Unary _gelu_tanh = unary(reference.gelu_tanh_of, &pg_gelu_tanh)
+cdef Nary _gelu_grad = nary(reference.gelu_grad_of, &pg_gelu_grad)
+cdef Nary _gelu_tanh_grad = nary(reference.gelu_tanh_grad_of, &pg_gelu_tanh_grad)
+cdef Nary _hardtanh = nary(reference.hardtanh_of, &pg_hardtanh)
 
 
 cdef class Gelu(Kernel):
@@ -224,7 +122,7 @@ cdef bint is_tanh(object approximate) except -1:
     return approximate == "tanh"
 
 
-gelu = Gelu(gelu_of)
+gelu = Gelu(reference.gelu_in_form)
 
 
 def gelu_backward(grad, input, approximate):
@@ -241,4 +139,4 @@ cdef class Hardtanh(Kernel):
         return _hardtanh.call(args, ())
 
 
-hardtanh = Hardtanh(hardtanh_of)
+hardtanh = Hardtanh(reference.hardtanh_of)

@@ -2,12 +2,13 @@
 """CPU kernels of activations that are declared as expressions; see cpu.pyx."""
 
 cimport numpy as cnp
-import numpy as np
 
 from plugrad.graph.op import PlainKernel
 cimport plugrad_ops.vector_logs  # its macros  # no-cython-lint
 from plugrad_ops.loops cimport binary, pg_binary_loops, pg_unary_loops, unary
 from plugrad_ops.nary cimport Nary, nary, pg_nary_loops
+
+from plugrad_ops.activation import reference
 
 cnp.import_array()
 
@@ -58,129 +59,32 @@ cdef extern from *:
     const pg_nary_loops pg_prelu_grad, pg_prelu_weight_grad
 
 
-# ---- the same in NumPy ---------------------------------------------------------------------------------------
-
-SCALE, ALPHA = 1.0507009873554804934193349852946, 1.7580993408473768599402175208123
-
-
-def hardsigmoid_of(x):
-    return np.clip(x / 6 + 0.5, 0, 1)
-
-
-def hardswish_of(x):
-    return np.where(x <= -3, 0, x * hardsigmoid_of(x))
-
-
-def mish_of(x):
-    return x * np.tanh(np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x))))
-
-
-def selu_of(x):
-    return np.where(x >= 0, SCALE * x, ALPHA * np.expm1(np.minimum(x, 0)))
-
-
-def softsign_of(x):
-    return x / (np.abs(x) + 1)
-
-
-def tanhshrink_of(x):
-    return x - np.tanh(x)
-
-
-def prelu_of(x, weight):
-    return np.where(x > 0, x, weight * x)
-
-
-def celu_of(x, alpha):
-    return np.where(x > 0, x, alpha * np.expm1(x / alpha))
-
-
-def softshrink_of(x, lambd):
-    return np.where(np.abs(x) <= lambd, 0, x - lambd * np.sign(x))
-
-
-def hardshrink_of(x, lambd):
-    return np.where(np.abs(x) <= lambd, 0, x)
-
-
-def threshold_of(x, threshold, value):
-    return np.where(x <= threshold, np.asarray(value, x.dtype), x)
-
-
-def hardsigmoid_grad_of(grad, input):
-    return np.where((input <= -3) | (input >= 3), 0, grad / 6)
-
-
-def hardswish_grad_of(grad, input):
-    return np.where(input <= -3, 0, np.where(input >= 3, grad, grad * (input / 3 + 0.5)))
-
-
-def mish_grad_of(grad, input):
-    decay = np.exp(-np.abs(input))
-    t = np.tanh(np.maximum(input, 0) + np.log1p(decay))
-    return grad * (t + input * (1 - t * t) * (np.where(input >= 0, 1, decay) / (1 + decay)))
-
-
-def selu_grad_of(grad, input):
-    return grad * np.where(input >= 0, SCALE, ALPHA * np.exp(np.minimum(input, 0)))
-
-
-def softsign_grad_of(grad, input):
-    scale = 1 / (np.abs(input) + 1)
-    return grad * (scale * scale)
-
-
-def tanhshrink_grad_of(grad, input):
-    t = np.tanh(input)
-    return grad * (t * t)
-
-
-def celu_grad_of(grad, input, alpha):
-    return np.where(input > 0, grad, grad * np.exp(np.minimum(input, 0) / alpha))
-
-
-def shrink_grad_of(grad, input, lambd):
-    return np.where(np.abs(input) <= lambd, 0, grad)
-
-
-def threshold_grad_of(grad, input, threshold):
-    return np.where(input <= threshold, 0, grad)
-
-
-def prelu_grad_of(grad, input, weight):
-    return np.where(input > 0, grad, weight * grad)
-
-
-def prelu_weight_grad_of(grad, input):
-    return np.where(input > 0, 0, grad * input)
-
-
 # ---- kernels -------------------------------------------------------------------------------------------------
 
-hardsigmoid = unary(hardsigmoid_of, &pg_hardsigmoid)
-hardswish = unary(hardswish_of, &pg_hardswish)
-mish = unary(mish_of, &pg_mish)
-selu = unary(selu_of, &pg_selu)
-softsign = unary(softsign_of, &pg_softsign)
-tanhshrink = unary(tanhshrink_of, &pg_tanhshrink)
-prelu = binary(prelu_of, &pg_prelu)
-celu = nary(celu_of, &pg_celu)
-softshrink = nary(softshrink_of, &pg_softshrink)
-hardshrink = nary(hardshrink_of, &pg_hardshrink)
-threshold = nary(threshold_of, &pg_threshold)
+hardsigmoid = unary(reference.hardsigmoid_of, &pg_hardsigmoid)
+hardswish = unary(reference.hardswish_of, &pg_hardswish)
+mish = unary(reference.mish_of, &pg_mish)
+selu = unary(reference.selu_of, &pg_selu)
+softsign = unary(reference.softsign_of, &pg_softsign)
+tanhshrink = unary(reference.tanhshrink_of, &pg_tanhshrink)
+prelu = binary(reference.prelu_of, &pg_prelu)
+celu = nary(reference.celu_of, &pg_celu)
+softshrink = nary(reference.softshrink_of, &pg_softshrink)
+hardshrink = nary(reference.hardshrink_of, &pg_hardshrink)
+threshold = nary(reference.threshold_of, &pg_threshold)
 
-hardsigmoid_backward = nary(hardsigmoid_grad_of, &pg_hardsigmoid_grad)
-hardswish_backward = nary(hardswish_grad_of, &pg_hardswish_grad)
-mish_backward = nary(mish_grad_of, &pg_mish_grad)
-selu_backward = nary(selu_grad_of, &pg_selu_grad)
-softsign_backward = nary(softsign_grad_of, &pg_softsign_grad)
-tanhshrink_backward = nary(tanhshrink_grad_of, &pg_tanhshrink_grad)
-celu_backward = nary(celu_grad_of, &pg_celu_grad)
-shrink_backward = nary(shrink_grad_of, &pg_shrink_grad)
-threshold_backward = nary(threshold_grad_of, &pg_threshold_grad)
+hardsigmoid_backward = nary(reference.hardsigmoid_grad_of, &pg_hardsigmoid_grad)
+hardswish_backward = nary(reference.hardswish_grad_of, &pg_hardswish_grad)
+mish_backward = nary(reference.mish_grad_of, &pg_mish_grad)
+selu_backward = nary(reference.selu_grad_of, &pg_selu_grad)
+softsign_backward = nary(reference.softsign_grad_of, &pg_softsign_grad)
+tanhshrink_backward = nary(reference.tanhshrink_grad_of, &pg_tanhshrink_grad)
+celu_backward = nary(reference.celu_grad_of, &pg_celu_grad)
+shrink_backward = nary(reference.shrink_grad_of, &pg_shrink_grad)
+threshold_backward = nary(reference.threshold_grad_of, &pg_threshold_grad)
 
-cdef Nary _prelu_grad = nary(prelu_grad_of, &pg_prelu_grad)
-cdef Nary _prelu_weight_grad = nary(prelu_weight_grad_of, &pg_prelu_weight_grad)
+cdef Nary _prelu_grad = nary(reference.prelu_grad_of, &pg_prelu_grad)
+cdef Nary _prelu_weight_grad = nary(reference.prelu_weight_grad_of, &pg_prelu_weight_grad)
 
 
 def _prelu_backward(grad, input, weight, needs):

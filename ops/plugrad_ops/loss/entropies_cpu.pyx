@@ -2,11 +2,12 @@
 """CPU kernels of binary cross entropies, divergences and likelihoods, element by element; as activation/cpu.pyx."""
 
 cimport numpy as cnp
-import numpy as np
 
 from plugrad.graph.op import PlainKernel
 cimport plugrad_ops.vector_logs  # its macros  # no-cython-lint
 from plugrad_ops.nary cimport Nary, nary, pg_nary_loops
+
+from plugrad_ops.loss import reference
 
 cnp.import_array()
 
@@ -48,113 +49,27 @@ cdef extern from *:
     const pg_nary_loops pg_poisson_nll, pg_gaussian_nll, pg_poisson_nll_input
     const pg_nary_loops pg_gaussian_nll_input, pg_gaussian_nll_target, pg_gaussian_nll_variance
 
-LOWEST_LOG = -100.0
-LEAST = 1e-12  # divisor
-
-
-# ---- the same in NumPy ---------------------------------------------------------------------------------------
-
-def logistic_of(input, target):
-    linear = np.where(input > 0, input * (1 - target), -input * target)
-    return linear + np.log1p(np.exp(-np.abs(input)))
-
-
-def _low(x):
-    return np.maximum(np.log(x), LOWEST_LOG)
-
-
-def _high(x):
-    return np.maximum(np.log1p(-x), LOWEST_LOG)
-
-
-def entropy_of(input, target):
-    return -(target * _low(input) + (1 - target) * _high(input))
-
-
-def divergence_of(input, target):
-    return np.where(target == 0, 0, target * np.log(target)) - target * input
-
-
-def log_divergence_of(input, target):
-    weight = np.exp(target)
-    return np.where(weight == 0, 0, weight * (target - input))
-
-
-def poisson_of(input, target):
-    return np.exp(input) - target * input
-
-
-def gaussian_of(input, target, var):
-    return 0.5 * (np.log(var) + np.square(input - target) / var)
-
-
-def _poisson_input_of(grad, input, target):
-    return grad * (np.exp(input) - target)
-
-
-def _gaussian_input_of(grad, input, target, var):
-    return grad * ((input - target) / var)
-
-
-def _gaussian_target_of(grad, input, target, var):
-    return grad * ((target - input) / var)
-
-
-def _gaussian_variance_of(grad, input, target, var):
-    return grad * (0.5 * (1 - np.square(input - target) / var) / var)
-
-
-def _logistic_input_of(grad, input, target):
-    decay = np.exp(-np.abs(input))
-    return grad * (np.where(input >= 0, 1, decay) / (1 + decay) - target)
-
-
-def _minus_product_of(x, y):
-    return -x * y
-
-
-def _entropy_input_of(grad, input, target):
-    return grad * ((1 - target) / np.maximum(1 - input, LEAST) - target / np.maximum(input, LEAST))
-
-
-def _entropy_target_of(grad, input):
-    return grad * (_high(input) - _low(input))
-
-
-def _divergence_target_of(grad, input, target):
-    return grad * (np.log(target) + (1 - input))
-
-
-def _log_divergence_input_of(grad, target):
-    weight = np.exp(target)
-    return np.where(weight == 0, 0, -grad * weight)
-
-
-def _log_divergence_target_of(grad, input, target):
-    weight = np.exp(target)
-    return np.where(weight == 0, 0, grad * (weight * (target - input + 1)))
-
 
 # ---- kernels -------------------------------------------------------------------------------------------------
 
-logistic_loss = nary(logistic_of, &pg_logistic)
-binary_entropy = nary(entropy_of, &pg_entropy)
-divergence = nary(divergence_of, &pg_divergence)
-divergence_of_logs = nary(log_divergence_of, &pg_log_divergence)
-poisson = nary(poisson_of, &pg_poisson_nll)
-gaussian = nary(gaussian_of, &pg_gaussian_nll)
+logistic_loss = nary(reference.logistic_of, &pg_logistic)
+binary_entropy = nary(reference.entropy_of, &pg_entropy)
+divergence = nary(reference.divergence_of, &pg_divergence)
+divergence_of_logs = nary(reference.log_divergence_of, &pg_log_divergence)
+poisson = nary(reference.poisson_of, &pg_poisson_nll)
+gaussian = nary(reference.gaussian_of, &pg_gaussian_nll)
 
-cdef Nary _logistic_input = nary(_logistic_input_of, &pg_logistic_input)
-cdef Nary _minus_product = nary(_minus_product_of, &pg_minus_product)
-cdef Nary _entropy_input = nary(_entropy_input_of, &pg_entropy_input)
-cdef Nary _entropy_target = nary(_entropy_target_of, &pg_entropy_target)
-cdef Nary _divergence_target = nary(_divergence_target_of, &pg_divergence_target)
-cdef Nary _log_divergence_input = nary(_log_divergence_input_of, &pg_log_divergence_input)
-cdef Nary _log_divergence_target = nary(_log_divergence_target_of, &pg_log_divergence_target)
-cdef Nary _poisson_input = nary(_poisson_input_of, &pg_poisson_nll_input)
-cdef Nary _gaussian_input = nary(_gaussian_input_of, &pg_gaussian_nll_input)
-cdef Nary _gaussian_target = nary(_gaussian_target_of, &pg_gaussian_nll_target)
-cdef Nary _gaussian_variance = nary(_gaussian_variance_of, &pg_gaussian_nll_variance)
+cdef Nary _logistic_input = nary(reference.logistic_input_of, &pg_logistic_input)
+cdef Nary _minus_product = nary(reference.minus_product_of, &pg_minus_product)
+cdef Nary _entropy_input = nary(reference.entropy_input_of, &pg_entropy_input)
+cdef Nary _entropy_target = nary(reference.entropy_target_of, &pg_entropy_target)
+cdef Nary _divergence_target = nary(reference.divergence_target_of, &pg_divergence_target)
+cdef Nary _log_divergence_input = nary(reference.log_divergence_input_of, &pg_log_divergence_input)
+cdef Nary _log_divergence_target = nary(reference.log_divergence_target_of, &pg_log_divergence_target)
+cdef Nary _poisson_input = nary(reference.poisson_input_of, &pg_poisson_nll_input)
+cdef Nary _gaussian_input = nary(reference.gaussian_input_of, &pg_gaussian_nll_input)
+cdef Nary _gaussian_target = nary(reference.gaussian_target_of, &pg_gaussian_nll_target)
+cdef Nary _gaussian_variance = nary(reference.gaussian_variance_of, &pg_gaussian_nll_variance)
 
 
 def _logistic_backward(grad, input, target, needs):

@@ -8,7 +8,7 @@ import numpy as np
 
 from plugrad import composite, operator, ops
 from plugrad.backends.dtypes import finfo
-from plugrad_ops.loss import entropies_cpu, errors_cpu
+from plugrad_ops.loss import entropies_cpu, errors_cpu, reference
 from plugrad_ops.reduction.ops import sum_array_to
 
 REDUCTIONS = ("mean", "sum", "none")
@@ -188,11 +188,11 @@ l1_loss.samples(_error_samples)
 # ---- binary cross entropy ------------------------------------------------------------------------------------
 
 # A probability of exactly 0 or 1 has log -inf; PyTorch bounds the logarithm at -100, and so does this.
-LOWEST_LOG = entropies_cpu.LOWEST_LOG
+LOWEST_LOG = reference.LOWEST_LOG
 
 
 def _smallest(dtype):
-    return max(entropies_cpu.LEAST, float(finfo(dtype).tiny))
+    return max(reference.LEAST, float(finfo(dtype).tiny))
 
 
 def _check_probabilities(input):
@@ -225,7 +225,7 @@ def binary_entropy(input, target):
         `input` holds something outside [0, 1]; on a CUDA device the loss is NaN there.
     """
     _check_probabilities(input)
-    return entropies_cpu.entropy_of(input, target)
+    return reference.entropy_of(input, target)
 
 
 @binary_entropy.backward
@@ -298,7 +298,7 @@ def logistic_loss(input, target):
 
     max(x, 0) - x t + log(1 + exp(-|x|)), where the difference is taken so that infinite logits leave an infinity.
     """
-    return entropies_cpu.logistic_of(input, target)
+    return reference.logistic_of(input, target)
 
 
 @logistic_loss.backward

@@ -15,7 +15,8 @@ from plugrad.backends.copies cimport contiguous, is_flat, laid_out_as
 from plugrad.backends.parallel cimport parallel_for
 from plugrad.backends.recycling cimport fresh, fresh_like
 from plugrad.graph.op cimport Kernel
-from plugrad_ops.normalization.loops cimport Loops, is_far, loops_of
+from plugrad_ops.normalization.loops cimport Loops, is_far
+from plugrad_ops.normalization.rows_cpu cimport loops_of
 
 from plugrad.backends import CPU
 
@@ -86,6 +87,7 @@ cdef int fill(const Batch *the, double *numbers, object array, double otherwise)
     """A number per channel, out of an array; without one, the same for all."""
     cdef Py_ssize_t c
     cdef cnp.ndarray x
+    cdef const Loops *loops
     if array is None:
         for c in range(the.channels):
             numbers[c] = otherwise
@@ -94,8 +96,9 @@ cdef int fill(const Batch *the, double *numbers, object array, double otherwise)
     if cnp.PyArray_TYPE(x) != cnp.NPY_DOUBLE and cnp.PyArray_TYPE(x) != cnp.NPY_FLOAT:
         x = np.asarray(x, np.float64)
     x = contiguous(x)
+    loops = loops_of(x)
     for c in range(the.channels):
-        numbers[c] = loops_of(x).at(cnp.PyArray_DATA(x), c)
+        numbers[c] = loops.at(cnp.PyArray_DATA(x), c)
     return 0
 
 

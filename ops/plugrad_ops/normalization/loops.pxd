@@ -81,6 +81,7 @@ cdef extern from *:
                               const void *r, const void *w, const void *m1, const void *m2);
     } pg_norm_loops;
 
+    /* Made once, in rows_cpu.pyx, whose `loops_of` gives them to the other modules. */
     #define PG_NORM(T)                                                                                            \\
     static double pg_at_##T(const void *x, Py_ssize_t i) { return ((const T *)x)[i]; }                            \\
     static double pg_rounded_##T(double x) { return (T)x; }                                                       \\
@@ -140,8 +141,6 @@ cdef extern from *:
         sizeof(T), pg_at_##T, pg_rounded_##T, pg_put_##T, pg_moments_##T, pg_apply_##T, pg_apply_each_##T,        \\
         pg_dots_##T, pg_dots_each_##T, pg_weights_##T, pg_flush_##T, pg_slopes_##T, pg_slopes_each_##T,           \\
         pg_split_##T, pg_moments_across_##T, pg_dots_across_##T, pg_apply_across_##T, pg_slopes_across_##T };
-    PG_NORM(float)
-    PG_NORM(double)
     """
     ctypedef struct Loops "pg_norm_loops":
         Py_ssize_t size
@@ -180,13 +179,6 @@ cdef extern from *:
             const void *, const void *, void *, Py_ssize_t, const void *, const void *, const void *, const void *,
             const void *, const void *
         ) noexcept nogil
-    const Loops pg_norm_float, pg_norm_double
-
-
-cdef inline const Loops *loops_of(cnp.ndarray x):
-    """The loops for a float32 or float64 array; NULL for any other."""
-    cdef int kind = cnp.PyArray_TYPE(x)
-    return &pg_norm_float if kind == cnp.NPY_FLOAT else &pg_norm_double if kind == cnp.NPY_DOUBLE else NULL
 
 
 cdef inline cnp.ndarray like(cnp.ndarray x):

@@ -13,11 +13,18 @@ from libc.stdlib cimport calloc, free
 from plugrad.backends.copies cimport contiguous
 from plugrad.backends.parallel cimport parallel_for
 from plugrad.graph.op cimport Kernel
-from plugrad_ops.normalization.loops cimport Loops, data_of, is_far, like, loops_of
+from plugrad_ops.normalization.loops cimport Loops, data_of, is_far, like
 
 from plugrad.backends import CPU
 
 cnp.import_array()
+
+cdef extern from *:
+    """
+    PG_NORM(float)
+    PG_NORM(double)
+    """
+    const Loops pg_norm_float, pg_norm_double
 
 cdef enum:
     FEW_ROWS = 16  # after which partial sums in the type of the elements go to those in double
@@ -39,6 +46,12 @@ cdef struct Rows:
     Py_ssize_t part         # rows of a part
     double *sums            # of each part: gradients of weight and bias, ...
     char *few               # ... and with span 1 both over a few rows
+
+
+cdef const Loops *loops_of(cnp.ndarray x) noexcept:
+    """The loops for a float32 or float64 array; NULL for any other."""
+    cdef int kind = cnp.PyArray_TYPE(x)
+    return &pg_norm_float if kind == cnp.NPY_FLOAT else &pg_norm_double if kind == cnp.NPY_DOUBLE else NULL
 
 
 cdef void statistics(const Rows *the, const char *x, double *mean, double *rstd) noexcept nogil:

@@ -42,11 +42,12 @@ cdef extern from *:
             const T momentum = (T)the->momentum, fresh = (T)the->fresh, root = (T)the->root;               \\
             const T gain1 = (T)(1.0 - the->beta1), beta2 = (T)the->beta2, gain2 = (T)(1.0 - the->beta2);   \\
             const T eps = (T)the->eps;                                                                     \\
-            const int decays = the->decay != 0, maximize = the->maximize;                                  \\
+            const T sign = the->maximize ? -1 : 1;                                                         \\
+            const int decays = the->decay != 0;                                                            \\
             (void)a, (void)b, (void)c, (void)momentum, (void)fresh, (void)root, (void)eps;                 \\
             (void)gain1, (void)beta2, (void)gain2;                                                         \\
             for (Py_ssize_t i = 0; i < n; i++) {                                                           \\
-                T x = p[i] * shrink, g = maximize ? -grad[i] : grad[i];                                    \\
+                T x = p[i] * shrink, g = sign * grad[i];                                                   \\
                 g = decays ? g + decay * x : g;                                                            \\
                 body                                                                                       \\
                 p[i] = x; } }
