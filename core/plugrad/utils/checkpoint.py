@@ -14,8 +14,10 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import weakref
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from itertools import pairwise
@@ -150,6 +152,7 @@ def checkpoint(
     with first, _Hooks(call.pack, _value_again):
         result = function(*args, **kwargs)
     call.complete = True
+    call.let_go_of_own()
     if call.generators is not None and call.generators.unused():
         call.generators = None
     return result
@@ -249,6 +252,23 @@ class _Call:
             return _Mark(tensor, None)
         return _Mark(tensor, self.checksums.of(tensor))
 
+    def let_go_of_own(self) -> None:
+        """Keep no leaf that the first run has made, and that nobody else has: a checksum will do."""
+        kept = [
+            (mark, mark.staying)
+            for mark in self.marks
+            if mark is not None and mark.staying is not None
+        ]
+        holders = Counter(id(tensor.array) for _, tensor in kept)
+        # Beside the marks' tensors, the call of getrefcount holds one.
+        own = [
+            (mark, tensor)
+            for mark, tensor in kept
+            if sys.getrefcount(tensor.array) == holders[id(tensor.array)] + 1
+        ]
+        for mark, tensor in own:
+            mark.checksum, mark.staying = self.checksums.of(tensor), None
+
     def compare(self, index: int, tensor: Tensor, checksums: _Checksums) -> None:
         """Refuse a second run that saves something else than the first did."""
         mark = self.marks[index]
@@ -281,27 +301,28 @@ class _Checksums:
 class _Mark:
     """What a tensor saved by a second run is compared with: its memory, if that stays, or a checksum."""
 
-    __slots__ = ("array", "checksum", "kind", "staying", "version")
+    __slots__ = ("checksum", "kind", "staying", "version")
 
     def __init__(self, tensor: Tensor, checksum: int | None) -> None:
-        self.kind = (tensor.shape, tensor.dtype, tensor.device)
-        self.array = weakref.ref(tensor.array)
-        self.version = tensor._version
-        self.staying = tensor if checksum is None else None
         self.checksum = checksum
+        self.staying: Tensor | None = tensor if checksum is None else None
+        self.kind = (tensor.shape, tensor.dtype, tensor.device)
+        self.version = tensor._version
 
     def fits(self, tensor: Tensor, checksums: _Checksums) -> bool:
-        if self.array() is tensor.array and self.version == tensor._version:
-            return True  # a parameter, say: it need not be read
         if self.kind != (tensor.shape, tensor.dtype, tensor.device):
             return False
         if self.staying is None:
             return self.checksum == checksums.of(tensor)
-        unchanged = self.staying._version == self.version
-        return unchanged and checksum(self.staying.array) == checksums.of(tensor)
+        if self.staying._version != self.version:
+            return False
+        same = self.staying.array is tensor.array
+        return same or checksum(self.staying.array) == checksums.of(tensor)
 
     def difference(self, tensor: Tensor) -> str:
         shape, dtype, device = self.kind
+        if self.staying is not None and self.staying._version != self.version:
+            return f"({dtype}{list(shape)}) was changed in-place since, or by the function itself"
         if self.kind == (tensor.shape, tensor.dtype, tensor.device):
             return f"({dtype}{list(shape)}) has other values"
         return f"is {tensor.dtype}{list(tensor.shape)} on {tensor.device}, was {dtype}{list(shape)} on {device}"
