@@ -144,6 +144,7 @@ REDUCTION = {
     "kthvalue": rows(k=5),
     "logcumsumexp": rows(dim=-1),
     "median_of_all": vector(),
+    "middle_rank": gaps(dim=-1),
     "nanquantile": gaps(0.25, dim=-1),
     "norm_in": rows(dim=-1, dtype=np.dtype(np.float64)),
     "order_statistic": lambda make, n: make.call(

@@ -42,6 +42,37 @@ def test_few_and_many_ranks_are_those_of_a_stable_sort(data):
     np.testing.assert_array_equal(values.array, np.take_along_axis(np.sort(x, 1), ranks, 1))
 
 
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_one_rank_is_found_in_any_layout(dtype):
+    rng = np.random.default_rng(7)
+    for shape in [(1,), (50,), (6, 40), (40, 6), (3, 30, 4), (300, 200)]:
+        for kinds in (5, 10**6):  # many ties, and hardly any
+            x = rng.integers(0, kinds, shape).astype(dtype)
+            x[rng.random(shape) < 0.1] = NAN
+            for layout in (x, np.asfortranarray(x), x[::-1], np.repeat(x, 2, axis=-1)[..., ::2]):
+                for dim in range(x.ndim):
+                    n = shape[dim]
+                    ranks = rng.integers(-n, n, [1 if d == dim else m for d, m in enumerate(shape)])
+                    found = ops.order_statistic(plugrad.from_numpy(layout), Tensor(ranks), dim=dim)
+                    expected = ops.order_statistic.function(layout, ranks, dim=dim)
+                    for a, b in zip(found, expected, strict=True):
+                        np.testing.assert_array_equal(a.array, b, strict=True)
+
+
+@pytest.mark.parametrize("row", [np.zeros, np.arange, lambda n: -abs(np.arange(n) - n / 2)])
+def test_no_order_of_the_elements_takes_long(row):
+    x = np.asarray(
+        row(200_000), np.float64
+    )  # where time grew with the square this would take minutes
+    assert ops.median(Tensor(x), 0).values.item() == np.sort(x)[(x.size - 1) // 2]
+
+
+def test_ranks_outside_are_refused_for_one_as_for_many():
+    for rank in (4, -5):
+        with pytest.raises(IndexError, match="between -4 and 3"):
+            ops.order_statistic(leaf(range(4)), Tensor(np.array([rank])), dim=0)
+
+
 def test_kthvalue():
     x = leaf([[3.0, 1.0, 2.0], [4.0, 6.0, 5.0]])
     found = x.kthvalue(2)

@@ -200,6 +200,59 @@ def test_entropy():
     assert derivative(ops.entr, leaf([0.0, 1.0])).tolist() == [math.inf, -1.0]
 
 
+# ---- compiled loops ------------------------------------------------------------------------------------------
+
+EDGES = [0.0, -0.0, 1.0, -1.0, 2.0, -2.0, 0.5, -0.5, 1.5, -1.5, math.inf, -math.inf, math.nan, 0.9995, -0.9999, 1e-300, -1e-300]  # fmt: skip
+LOOPS = {
+    "lgamma": lambda x: ops.lgamma.function(x),
+    "digamma": lambda x: ops.digamma.function(x),
+    "polygamma_of_order": lambda x: ops.polygamma_of_order.function(x, order=1),
+    "erfinv": lambda x: ops.erfinv.function(x),
+    "sinc": lambda x: ops.sinc.function(x),
+    "sinc_derivative": lambda x: ops.sinc_derivative.function(x, order=1),
+}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", LOOPS)
+def test_loops_agree_with_the_formulas_one_number_at_a_time(name, dtype):
+    rng = np.random.default_rng(8)
+    with np.errstate(under="ignore"):
+        x = np.concatenate([EDGES, rng.normal(size=700) * 3, rng.uniform(-1, 1, 700)]).astype(dtype)
+    for array in (x, x[:1], x[:700].reshape(70, 10).T, x[::-2], x[:0]):
+        found = getattr(ops, name)(plugrad.from_numpy(array)).array
+        # Near their zeros functions differ by what the terms that cancel there were rounded by.
+        tolerance = 8 * np.finfo(dtype).eps
+        np.testing.assert_allclose(found, LOOPS[name](array), rtol=tolerance, atol=4 * tolerance)
+        assert found.dtype == array.dtype
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", ["lgamma", "digamma", "erfinv", "sinc"])
+def test_compiled_gradients_are_those_of_the_rules(name, dtype):
+    rng = np.random.default_rng(9)
+    x = rng.uniform(-0.98, 0.98, (50, 60)).astype(dtype)
+    for array in (x, x.T, x[::-1, ::2], np.array(x[0, 0])):
+        point = plugrad.from_numpy(array).requires_grad_()
+        out = getattr(ops, name)(point)
+        one = Tensor(np.array(2, dtype)).expand(array.shape)
+        for grad in (Tensor(rng.standard_normal(array.shape).astype(dtype)), one):
+            (fused,) = plugrad.autograd.grad(out, [point], grad, retain_graph=True)
+            (recorded,) = plugrad.autograd.grad(out, [point], grad, create_graph=True)
+            tolerance = 1e-5 if dtype == "float32" else 1e-12
+            np.testing.assert_allclose(fused.array, recorded.detach().array, tolerance, tolerance)
+
+
+def test_sinc_is_exact_at_whole_and_half_numbers():
+    assert values(ops.sinc, [1.0, -7.0, 2.0**52 + 1, 1e300]).tolist() == [0.0] * 4
+    assert values(ops.sinc, [0.5, 2.5])[0] == 2 / math.pi
+    assert derivative(ops.sinc, leaf([2.0, 3.0])).tolist() == [0.5, -1 / 3]
+
+
+def test_lgamma_of_floats_is_exactly_zero_at_its_zeros():
+    assert ops.lgamma(Tensor(np.array([1, 2], np.float32))).tolist() == [0.0, 0.0]
+
+
 # ---- dtypes and names ----------------------------------------------------------------------------------------
 
 

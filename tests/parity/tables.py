@@ -88,6 +88,7 @@ INNER = {
     "lu_permutation": "under linalg.lu",
     "max_over_windows": "under max_pool1d, max_pool2d and max_pool3d",
     "median_of_all": "under median",
+    "middle_rank": "under median with a dim",
     "norm_in": "under norm with dtype",
     "nonzero_positions": "under nonzero",
     "normalize_batch": "under batch_norm",

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from plugrad import composite, operator, ops
-from plugrad_ops.arithmetic import special_cpu
+from plugrad_ops.arithmetic.special import evaluated
 from plugrad_ops.sampling import unary
 
 
@@ -20,7 +20,7 @@ def bessel_i(input, *, order=0, scaled=False):
     """The function of this order, multiplied by ``exp(-|input|)`` if it is to be `scaled`."""
     if order < 0:
         raise ValueError(f"bessel_i: the order must be 0 or greater, got {order}")
-    return special_cpu.bessel(input, order, scaled)
+    return evaluated("bessel_scaled" if scaled else "bessel", input, order)
 
 
 @bessel_i.backward

@@ -14,18 +14,41 @@ from plugrad import Tensor, composite, operator, ops
 from plugrad_ops.arithmetic import gradients_cpu, special_cpu
 from plugrad_ops.sampling import binary, unary
 
+
+def evaluated(name, input, order=0):
+    """A special function of each number, of any dtype, or its derivative number `order` where it has that parameter."""
+    out = np.array(input, np.float64, order="C")
+    special_cpu.write_each(name, out, order)
+    return out.astype(input.dtype, copy=False)
+
+
 # --------------------------------------------------------------------- the gamma function's
 
 
-@operator("standard::lgamma", elementwise=True, cuda="lgamma(input)", method=True)
 def lgamma(input):
     """Logarithm of the absolute value of the gamma function; inf at 0 and the negative integers."""
-    return special_cpu.lgamma(input)
+    return evaluated("lgamma", input)
+
+
+lgamma = operator(
+    "standard::lgamma",
+    elementwise=True,
+    cpu=special_cpu.Special(lgamma, "lgamma"),
+    cuda="lgamma(input)",
+    method=True,
+)(lgamma)
 
 
 @lgamma.backward
 def _(grad, input):
     return grad * ops.digamma(input)
+
+
+def _lgamma_slope(grad, input):
+    return grad * evaluated("digamma", input)
+
+
+lgamma.backward_kernel(special_cpu.Slope(_lgamma_slope, "digamma"))
 
 
 @lgamma.samples
@@ -34,15 +57,30 @@ def _(make):
     yield make.call(make.values([-0.5, -1.7, 30.0, 2.0]))
 
 
-@operator("standard::digamma", elementwise=True, cuda=".special_cuda:digamma", method=True)
 def digamma(input):
     """Derivative of `lgamma`; -inf at 0, NaN at the negative integers."""
-    return special_cpu.digamma(input)
+    return evaluated("digamma", input)
+
+
+digamma = operator(
+    "standard::digamma",
+    elementwise=True,
+    cpu=special_cpu.Special(digamma, "digamma"),
+    cuda=".special_cuda:digamma",
+    method=True,
+)(digamma)
 
 
 @digamma.backward
 def _(grad, input):
     return grad * ops.polygamma_of_order(input, order=1)
+
+
+def _digamma_slope(grad, input):
+    return grad * evaluated("polygamma", input, 1)
+
+
+digamma.backward_kernel(special_cpu.Slope(_digamma_slope, "polygamma"))
 
 
 @digamma.samples
@@ -51,12 +89,19 @@ def _(make):
     yield make.call(make.values([-0.5, -1.7, 30.0, 2.0]))
 
 
-@operator("standard::polygamma_of_order", elementwise=True, cuda=".special_cuda:polygamma_of_order")
 def polygamma_of_order(input, *, order=1):
     """Derivative number `order` of `digamma`."""
     if order < 0:
         raise ValueError(f"polygamma: the order must be 0 or greater, got {order}")
-    return special_cpu.polygamma(input, order)
+    return evaluated("polygamma", input, order)
+
+
+polygamma_of_order = operator(
+    "standard::polygamma_of_order",
+    elementwise=True,
+    cpu=special_cpu.Special(polygamma_of_order, "polygamma"),
+    cuda=".special_cuda:polygamma_of_order",
+)(polygamma_of_order)
 
 
 @polygamma_of_order.backward
@@ -128,15 +173,30 @@ def _(make):
 # ------------------------------------------------------------------------------------ erfinv
 
 
-@operator("standard::erfinv", elementwise=True, cuda=".special_cuda:erfinv", method=True)
 def erfinv(input):
     """The number whose error function is `input`; infinite at -1 and 1, NaN beyond."""
-    return special_cpu.erfinv(input)
+    return evaluated("erfinv", input)
+
+
+erfinv = operator(
+    "standard::erfinv",
+    elementwise=True,
+    cpu=special_cpu.Special(erfinv, "erfinv"),
+    cuda=".special_cuda:erfinv",
+    method=True,
+)(erfinv)
 
 
 @erfinv.backward
 def _(grad, out):
     return grad * ops.exp(out * out) * (math.sqrt(math.pi) / 2.0)
+
+
+def _erfinv_slope(grad, out):
+    return grad * np.exp(out * out) * (math.sqrt(math.pi) / 2.0)
+
+
+erfinv.backward_kernel(special_cpu.Slope(_erfinv_slope, "erfinv_slope"))
 
 
 @erfinv.samples
@@ -147,12 +207,19 @@ def _(make):
 # -------------------------------------------------------------------------------------- sinc
 
 
-@operator("standard::sinc_derivative", elementwise=True, cuda=".special_cuda:sinc_derivative")
 def sinc_derivative(input, *, order=1):
     """Derivative number `order` of `sinc`, accurate near 0 too."""
     if order < 0:
         raise ValueError(f"sinc_derivative: the order must be 0 or greater, got {order}")
-    return special_cpu.sinc(input, order)
+    return evaluated("sinc", input, order)
+
+
+sinc_derivative = operator(
+    "standard::sinc_derivative",
+    elementwise=True,
+    cpu=special_cpu.Special(sinc_derivative, "sinc_derivative"),
+    cuda=".special_cuda:sinc_derivative",
+)(sinc_derivative)
 
 
 @sinc_derivative.backward
@@ -167,15 +234,30 @@ def _(make):
     yield make.call(make.uniform(2, 3), order=3)
 
 
-@operator("standard::sinc", elementwise=True, cuda=".special_cuda:sinc", method=True)
 def sinc(input):
     """``sin(pi * input) / (pi * input)``, and 1 at 0."""
-    return special_cpu.sinc(input, 0)
+    return evaluated("sinc", input)
+
+
+sinc = operator(
+    "standard::sinc",
+    elementwise=True,
+    cpu=special_cpu.Special(sinc, "sinc"),
+    cuda=".special_cuda:sinc",
+    method=True,
+)(sinc)
 
 
 @sinc.backward
 def _(grad, input):
     return grad * ops.sinc_derivative(input, order=1)
+
+
+def _sinc_slope(grad, input):
+    return grad * evaluated("sinc", input, 1)
+
+
+sinc.backward_kernel(special_cpu.Slope(_sinc_slope, "sinc_derivative"))
 
 
 @sinc.samples

@@ -9,9 +9,11 @@
 
 cimport numpy as cnp
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.string cimport memset
 
 import numpy as np
 
+from plugrad.backends.recycling cimport fresh
 from plugrad.backends.dtypes import kind as kind_of, rounded
 
 cnp.import_array()
@@ -32,6 +34,7 @@ cdef struct Along:
     Py_ssize_t n
     Py_ssize_t m
     Py_ssize_t inner
+    Py_ssize_t[3] step      # from one of the source's elements to the next in outer, n and inner, where `take` reads
 
 
 cdef bint outside(const int64_t *at, Py_ssize_t count, Py_ssize_t n) noexcept nogil:
@@ -51,7 +54,7 @@ cdef void take(word *out, const word *source, const int64_t *at, Along a) noexce
                 k = at[where]
                 if k < 0:
                     k += a.n
-                out[where] = source[(o * a.n + k) * a.inner + i]
+                out[where] = source[o * a.step[0] + k * a.step[1] + i * a.step[2]]
                 where += 1
 
 
@@ -102,6 +105,36 @@ cdef bint plan(tuple shape, tuple index_shape, object dim, Along *a) except -1:
     return True
 
 
+cdef bint stepwise(cnp.ndarray source, object dim, Along *a) except -1:
+    """Fill in the steps through an array; False if it has to be copied first."""
+    cdef int nd = cnp.PyArray_NDIM(source), d
+    cdef int axis = dim if dim >= 0 else dim + nd
+    if not cnp.PyArray_ISBEHAVED_RO(source):
+        return False
+    if cnp.PyArray_IS_C_CONTIGUOUS(source):
+        a.step[0], a.step[1], a.step[2] = a.n * a.inner, a.inner, 1
+        return True
+    for d in range(nd - 1):
+        if d != axis and d + 1 != axis and cnp.PyArray_STRIDE(source, d) != (
+            cnp.PyArray_STRIDE(source, d + 1) * cnp.PyArray_DIM(source, d + 1)
+        ):
+            return False
+    a.step[0] = cnp.PyArray_STRIDE(source, axis - 1) if axis else 0
+    a.step[1] = cnp.PyArray_STRIDE(source, axis)
+    a.step[2] = cnp.PyArray_STRIDE(source, nd - 1) if axis < nd - 1 else 0
+    for d in range(3):
+        if a.step[d] % cnp.PyArray_ITEMSIZE(source):
+            return False
+        a.step[d] //= cnp.PyArray_ITEMSIZE(source)
+    return True
+
+
+cdef cnp.npy_intp *dims_of(tuple shape, cnp.npy_intp *dims):
+    for d in range(len(shape)):
+        dims[d] = shape[d]
+    return dims
+
+
 cdef cnp.ndarray integers(object indices, Py_ssize_t n):
     """The indices as int64 in C order; None if one lies outside."""
     cdef cnp.ndarray at = np.ascontiguousarray(indices, np.int64)
@@ -146,8 +179,12 @@ def take_along(object input, object indices, object dim):
     at = integers(indices, a.n)
     if at is None:
         return None
-    source = np.ascontiguousarray(input)
-    out = np.empty(indices.shape, source.dtype)
+    source = np.asarray(input)
+    if not stepwise(source, dim, &a):
+        source = np.array(source, order="C")
+        if not stepwise(source, dim, &a):
+            return None
+    out = fresh(cnp.PyArray_NDIM(at), cnp.PyArray_DIMS(at), cnp.PyArray_TYPE(source))
     if moved(cnp.PyArray_DATA(out), cnp.PyArray_DATA(source), at, a, <int>source.itemsize, True):
         return out
     return None
@@ -177,6 +214,7 @@ def add_along(object values, object indices, tuple shape, object dim):
     """Zeros of `shape` with floating values added at the indices; None as `take_along`, or for other dtypes."""
     cdef Along a
     cdef cnp.ndarray source, at, out
+    cdef cnp.npy_intp[64] dims
     if values.shape != indices.shape or kind_of(values.dtype) != "f" or values.dtype.itemsize > 8:
         return None
     if not plan(shape, indices.shape, dim, &a):
@@ -184,6 +222,12 @@ def add_along(object values, object indices, tuple shape, object dim):
     at = integers(indices, a.n)
     if at is None:
         return None
+    if a.m == 1:  # no two meet
+        source = np.ascontiguousarray(values)
+        out = fresh(len(shape), dims_of(shape, dims), cnp.PyArray_TYPE(source))
+        memset(cnp.PyArray_DATA(out), 0, cnp.PyArray_NBYTES(out))
+        moved(cnp.PyArray_DATA(out), cnp.PyArray_DATA(source), at, a, <int>source.itemsize, False)
+        return out
     out = np.zeros(shape)
     wide = np.float64 if values.dtype.itemsize == 8 else np.float32
     source = np.ascontiguousarray(values, wide)

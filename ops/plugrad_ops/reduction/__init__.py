@@ -3,6 +3,7 @@
 from plugrad_ops.reduction import (
     differences,
     extrema,
+    medians,
     mode,
     norm,
     ops,
@@ -13,4 +14,16 @@ from plugrad_ops.reduction import (
     variance,
 )
 
-MODULES = (ops, variance, extrema, order, mode, norm, scan, running, differences, summaries)
+MODULES = (
+    ops,
+    variance,
+    extrema,
+    order,
+    medians,
+    mode,
+    norm,
+    scan,
+    running,
+    differences,
+    summaries,
+)

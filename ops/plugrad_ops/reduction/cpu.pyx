@@ -1,124 +1,35 @@
 # cython: boundscheck=False, wraparound=False
-"""CPU loops along a dimension: recurrences, for which NumPy would take one call per step, and running extremes."""
+"""CPU kernels along a dimension: recurrences, for which NumPy would take a call per step, and extremes with positions.
+
+(a) Extremes of neighbours in memory are left to NumPy's own search, which is vectorised; columns are searched many at a
+    time, in the order in which they lie.
+(b) Kernels of extremes serve float32 and float64; the rest goes to the NumPy function that they were made with.
+"""
 
 cimport cython
 cimport numpy as cnp
 import numpy as np
 
-cimport plugrad.backends.simd  # its macros  # no-cython-lint
+from plugrad.backends.copies cimport contiguous, laid_out_as
 from plugrad.backends.memory cimport is_dense
 from plugrad.backends.parallel cimport parallel_for
 from plugrad.backends.recycling cimport fresh_like
+from plugrad.backends.reducing cimport mark, results
+from plugrad.backends.sums cimport summable
+from plugrad.graph.op cimport Kernel
+from plugrad_ops.reduction.position_loops cimport (
+    PG_COLUMNS, Columns, Functions, PyDataType_GetArrFuncs, find_chunk, pg_positions_of, return_chunk, run_on_chunk
+)
+from plugrad_ops.reduction.rank_loops cimport Choice, choose_chunk
+from plugrad_ops.reduction.recurrence_loops cimport recur, recur_back
+from plugrad_ops.reduction.running_loops cimport Loops, pg_products_so_far, pg_sums_so_far
+
+from plugrad.backends import CPU
 
 cnp.import_array()
 
-ctypedef fused real:
-    float
-    double
-
-
-ctypedef fused number:
-    float
-    double
-    float complex
-    double complex
-
-
-cdef void recur(
-    const number *factor, const number *term, number *out, Py_ssize_t outer, Py_ssize_t n, Py_ssize_t inner
-) noexcept nogil:
-    """out[o, i, k] = factor[o, i, k] * out[o, i - 1, k] + term[o, i, k], all in C order."""
-    cdef Py_ssize_t line, begin, at
-    for line in range(outer):
-        begin = line * n * inner
-        for at in range(begin, begin + inner):
-            out[at] = term[at]
-        for at in range(begin + inner, begin + n * inner):
-            out[at] = factor[at] * out[at - inner] + term[at]
-
-
-cdef void recur_back(
-    const number *grad, const number *factor, const number *product, number *out,
-    Py_ssize_t outer, Py_ssize_t n, Py_ssize_t inner
-) noexcept nogil:
-    """The gradient of running products: s[i - 1] * product[i - 1] with s[i] = grad[i] + factor[i + 1] * s[i + 1]."""
-    cdef Py_ssize_t line, begin, at
-    for line in range(outer):
-        begin = line * n * inner
-        for at in range(begin + (n - 1) * inner, begin + n * inner):
-            out[at] = grad[at]
-        for at in range(begin + (n - 1) * inner - 1, begin - 1, -1):
-            out[at] = grad[at] + factor[at + inner] * out[at + inner]
-        for at in range(begin + inner, begin + n * inner):
-            out[at] = out[at] * product[at - inner]
-
-
-cdef void keep_greatest(
-    const real *x, real *values, cnp.int64_t *indices, Py_ssize_t outer, Py_ssize_t n, Py_ssize_t inner, real sign
-) noexcept nogil:
-    """The greatest of ``sign * x`` so far; a later equal takes over, and NaN stays."""
-    cdef Py_ssize_t line, i, begin, at
-    cdef real value, kept
-    for line in range(outer):
-        begin = line * n * inner
-        for at in range(begin, begin + inner):
-            values[at] = x[at]
-            indices[at] = 0
-        for i in range(1, n):
-            begin += inner
-            for at in range(begin, begin + inner):
-                value, kept = x[at], values[at - inner]
-                if sign * value >= sign * kept or value != value:
-                    values[at] = value
-                    indices[at] = i
-                else:
-                    values[at] = kept
-                    indices[at] = indices[at - inner]
-
 
 # ---- running sums and products -------------------------------------------------------------------------------
-
-cdef extern from *:
-    """
-    enum { PG_TOGETHER = 8, PG_TILE = 1024 };   /* PG_TILE running numbers stay in the nearest cache */
-    #define PG_RUNNING_OF(name, T, START, OP)                                                                     \\
-    /* along `lines` lines of n, up to PG_TOGETHER: one alone would wait for each sum before the next */          \\
-    PG_VECTOR static void name##_along_##T(const void *vx, void *vo, Py_ssize_t n, Py_ssize_t step, int lines,    \\
-                                           Py_ssize_t apart) {                                                    \\
-        const T *x = vx; T *restrict o = vo; double at[PG_TOGETHER];                                              \\
-        for (int k = 0; k < PG_TOGETHER; k++) at[k] = START;                                                      \\
-        if (lines == PG_TOGETHER)                                                                                 \\
-            for (Py_ssize_t i = 0; i < n; i++)                                                                    \\
-                for (int k = 0; k < PG_TOGETHER; k++) {                                                           \\
-                    at[k] = at[k] OP x[i * step + k * apart]; o[i * step + k * apart] = (T)at[k]; }               \\
-        else                                                                                                      \\
-            for (int k = 0; k < lines; k++)                                                                       \\
-                for (Py_ssize_t i = 0; i < n; i++) {                                                              \\
-                    at[k] = at[k] OP x[i * step + k * apart]; o[i * step + k * apart] = (T)at[k]; }               \\
-    }                                                                                                             \\
-    /* across n rows of up to PG_TILE neighbours */                                                               \\
-    PG_VECTOR static void name##_across_##T(const void *vx, void *vo, Py_ssize_t n, Py_ssize_t step,              \\
-                                            Py_ssize_t many) {                                                    \\
-        const T *x = vx; T *restrict o = vo; double at[PG_TILE];                                                  \\
-        for (Py_ssize_t j = 0; j < many; j++) at[j] = START;                                                      \\
-        for (Py_ssize_t i = 0; i < n; i++, x += step, o += step)                                                  \\
-            for (Py_ssize_t j = 0; j < many; j++) { at[j] = at[j] OP x[j]; o[j] = (T)at[j]; }                     \\
-    }
-    typedef struct {
-        void (*along)(const void *, void *, Py_ssize_t, Py_ssize_t, int, Py_ssize_t);
-        void (*across)(const void *, void *, Py_ssize_t, Py_ssize_t, Py_ssize_t);
-    } pg_running;
-    #define PG_RUNNING(name, START, OP)                                                                           \\
-    PG_RUNNING_OF(name, float, START, OP) PG_RUNNING_OF(name, double, START, OP)                                  \\
-    static const pg_running name[2] = {{name##_along_float, name##_across_float},                                 \\
-                                       {name##_along_double, name##_across_double}};
-    PG_RUNNING(pg_sums_so_far, 0, +)
-    PG_RUNNING(pg_products_so_far, 1, *)
-    """
-    ctypedef struct Loops "pg_running":
-        void (*along)(const void *, void *, Py_ssize_t, Py_ssize_t, int, Py_ssize_t) noexcept nogil
-        void (*across)(const void *, void *, Py_ssize_t, Py_ssize_t, Py_ssize_t) noexcept nogil
-    const Loops[2] pg_sums_so_far, pg_products_so_far
 
 cdef enum:
     TOGETHER = 8
@@ -198,44 +109,15 @@ cdef (Py_ssize_t, Py_ssize_t) around(cnp.ndarray x, int axis):
     return outer, inner
 
 
-def running_extreme(cnp.ndarray input, int axis, bint greatest):
-    """Running extremes of a float32 or float64 array with dimensions, and where each was last met."""
-    cdef cnp.ndarray x = np.ascontiguousarray(input)
-    cdef cnp.ndarray values = np.empty_like(x)
-    cdef cnp.ndarray indices = np.empty_like(x, dtype=np.int64)
-    cdef bint wide = cnp.PyArray_TYPE(x) == cnp.NPY_DOUBLE
-    cdef double sign = 1.0 if greatest else -1.0
-    cdef Py_ssize_t outer, inner, n = cnp.PyArray_DIM(x, axis)
-    cdef void *a = cnp.PyArray_DATA(x)
-    cdef void *b = cnp.PyArray_DATA(values)
-    cdef cnp.int64_t *c = <cnp.int64_t *>cnp.PyArray_DATA(indices)
-    outer, inner = around(x, axis)
-    if cnp.PyArray_SIZE(x):
-        with nogil:
-            if wide:
-                keep_greatest[double](<const double *>a, <double *>b, c, outer, n, inner, sign)
-            else:
-                keep_greatest[float](<const float *>a, <float *>b, c, outer, n, inner, <float>sign)
-    return values, indices
-
-
-def cumprod_backward(cnp.ndarray grad, cnp.ndarray input, cnp.ndarray out, int axis):
-    """The gradient of running products of arrays of one shape without empty dimensions, and of one dtype.
-
-    Complex `input` and `out` come conjugated.
-    """
-    kind = np.promote_types(grad.dtype, np.float32)
-    cdef cnp.ndarray g = np.ascontiguousarray(grad, dtype=kind)
-    cdef cnp.ndarray f = np.ascontiguousarray(input, dtype=kind)
-    cdef cnp.ndarray p = np.ascontiguousarray(out, dtype=kind)
-    cdef cnp.ndarray found = np.empty_like(g)
-    cdef Py_ssize_t outer, inner, n = cnp.PyArray_DIM(g, axis)
-    outer, inner = around(g, axis)
-    cdef void *a = cnp.PyArray_DATA(g)
-    cdef void *b = cnp.PyArray_DATA(f)
-    cdef void *c = cnp.PyArray_DATA(p)
-    cdef void *d = cnp.PyArray_DATA(found)
-    cdef int code = cnp.PyArray_TYPE(g)
+def cumprod_backward(cnp.ndarray grad, cnp.ndarray input, cnp.ndarray product, cnp.ndarray out, int axis):
+    """Write the gradient of running products; arrays as for `linear_scan`, complex `input` and `product` conjugated."""
+    cdef Py_ssize_t outer, inner, n = cnp.PyArray_DIM(grad, axis)
+    cdef void *a = cnp.PyArray_DATA(grad)
+    cdef void *b = cnp.PyArray_DATA(input)
+    cdef void *c = cnp.PyArray_DATA(product)
+    cdef void *d = cnp.PyArray_DATA(out)
+    cdef int code = cnp.PyArray_TYPE(grad)
+    outer, inner = around(grad, axis)
     with nogil:
         if code == cnp.NPY_DOUBLE:
             recur_back[double](
@@ -248,26 +130,24 @@ def cumprod_backward(cnp.ndarray grad, cnp.ndarray input, cnp.ndarray out, int a
                 <const double complex *>a, <const double complex *>b, <const double complex *>c,
                 <double complex *>d, outer, n, inner
             )
-        else:
+        elif code == cnp.NPY_CFLOAT:
             recur_back[cython.floatcomplex](
                 <const float complex *>a, <const float complex *>b, <const float complex *>c,
                 <float complex *>d, outer, n, inner
             )
-    return found.astype(grad.dtype, copy=False)
 
 
-def linear_scan(cnp.ndarray factor, cnp.ndarray term, int axis):
-    """The recurrence along `axis` of two arrays of one shape without empty dimensions; float16 goes through float32."""
-    kind = np.promote_types(term.dtype, np.float32)
-    cdef cnp.ndarray f = np.ascontiguousarray(factor, dtype=kind)
-    cdef cnp.ndarray t = np.ascontiguousarray(term, dtype=kind)
-    cdef cnp.ndarray out = np.empty_like(t)
-    cdef Py_ssize_t outer, inner, n = cnp.PyArray_DIM(t, axis)
-    outer, inner = around(t, axis)
-    cdef void *a = cnp.PyArray_DATA(f)
-    cdef void *b = cnp.PyArray_DATA(t)
+def linear_scan(cnp.ndarray factor, cnp.ndarray term, cnp.ndarray out, int axis):
+    """Write the recurrence along `axis` of two arrays.
+
+    All are in C order, not empty, of one shape and one dtype: float32, float64 or complex numbers of these.
+    """
+    cdef Py_ssize_t outer, inner, n = cnp.PyArray_DIM(term, axis)
+    cdef void *a = cnp.PyArray_DATA(factor)
+    cdef void *b = cnp.PyArray_DATA(term)
     cdef void *c = cnp.PyArray_DATA(out)
-    cdef int code = cnp.PyArray_TYPE(t)
+    cdef int code = cnp.PyArray_TYPE(term)
+    outer, inner = around(term, axis)
     with nogil:
         if code == cnp.NPY_DOUBLE:
             recur[double](<const double *>a, <const double *>b, <double *>c, outer, n, inner)
@@ -277,8 +157,182 @@ def linear_scan(cnp.ndarray factor, cnp.ndarray term, int axis):
             recur[cython.doublecomplex](
                 <const double complex *>a, <const double complex *>b, <double complex *>c, outer, n, inner
             )
-        else:
+        elif code == cnp.NPY_CFLOAT:
             recur[cython.floatcomplex](
                 <const float complex *>a, <const float complex *>b, <float complex *>c, outer, n, inner
             )
-    return out.astype(term.dtype, copy=False)
+
+
+# ---- extremes and their positions ----------------------------------------------------------------------------
+
+cdef bint in_columns(Columns *the, cnp.ndarray x, int axis) noexcept:
+    """Describe a dense array; False if there are more rows than a position can count."""
+    cdef int wide = cnp.PyArray_TYPE(x) == cnp.NPY_DOUBLE
+    the.loops = &pg_positions_of[wide]
+    the.size = cnp.PyArray_ITEMSIZE(x)
+    the.x = cnp.PyArray_BYTES(x)
+    the.n = cnp.PyArray_DIM(x, axis)
+    the.inner = 1 if the.n == 1 else cnp.PyArray_STRIDE(x, axis) // the.size
+    the.outer = cnp.PyArray_SIZE(x) // (the.n * the.inner)
+    the.tiles = (the.inner + PG_COLUMNS - 1) // PG_COLUMNS
+    return the.n < 2**31 - 1
+
+
+cdef inline Py_ssize_t grain_of(const Columns *the) noexcept nogil:
+    """How many lines or tiles are worth a thread's attention."""
+    return the.outer * the.tiles * WORK // (the.outer * the.n * the.inner) + 1
+
+
+cdef class Position(Kernel):
+    """``(input, dim, keepdim)``: where the first extreme stands; a kernel made with the same in NumPy."""
+
+    cdef Kernel otherwise
+    cdef bint greatest
+
+    def __init__(self, function, bint greatest):
+        Kernel.__init__(self, function)
+        self.otherwise = CPU.kernel(function)
+        self.greatest = greatest
+
+    cdef object call(self, tuple args, tuple kwnames):
+        cdef Columns the
+        cdef bint[64] summed
+        cdef cnp.ndarray x, out
+        cdef Functions *functions
+        cdef object dim = args[1]
+        cdef int axis = 0
+        if not (
+            floating(args[0]) and (dim is None or type(dim) is int)
+            and mark(dim, cnp.PyArray_NDIM(<cnp.ndarray>args[0]), summed)
+        ):
+            return self.otherwise.call(args, kwnames)
+        x = <cnp.ndarray>args[0]
+        out = results(x, summed, args[2], cnp.NPY_INT64)
+        if dim is None:
+            x = cnp.PyArray_Ravel(contiguous(x), cnp.NPY_CORDER)
+        else:
+            while not summed[axis]:
+                axis += 1
+            if not (cnp.PyArray_NDIM(x) <= 2 and is_dense(x)):  # else results would lie as the array does
+                x = contiguous(x)
+        if not in_columns(&the, x, axis):
+            return self.otherwise.call(args, kwnames)
+        functions = PyDataType_GetArrFuncs(cnp.PyArray_DESCR(x))
+        the.search = functions.argmax if self.greatest else functions.argmin
+        the.array, the.sign = <void *>x, 1.0 if self.greatest else -1.0
+        the.at = <cnp.int64_t *>cnp.PyArray_DATA(out)
+        if cnp.PyArray_SIZE(x) < WORK:
+            find_chunk(&the, 0, the.outer * the.tiles)
+        else:
+            with nogil:
+                parallel_for(the.outer * the.tiles, grain_of(&the), find_chunk, &the)
+        return out
+
+
+cdef inline bint floating(object array) noexcept:
+    """Whether it is a float32 or float64 array with dimensions and elements."""
+    cdef int code
+    if not cnp.PyArray_CheckExact(array):
+        return False
+    code = cnp.PyArray_TYPE(<cnp.ndarray>array)
+    return (code == cnp.NPY_FLOAT or code == cnp.NPY_DOUBLE) and summable(<cnp.ndarray>array)
+
+
+cdef int axis_of(object dim, cnp.ndarray x) except -2:
+    """The axis of an integer; -1 if it is something else or out of range."""
+    cdef Py_ssize_t d
+    if type(dim) is not int:
+        return -1
+    d = dim
+    if d < 0:
+        d += cnp.PyArray_NDIM(x)
+    return <int>d if 0 <= d < cnp.PyArray_NDIM(x) else -1
+
+
+cdef class Running(Position):
+    """``(input, dim)``: the extremes so far, and where each was last met."""
+
+    cdef object call(self, tuple args, tuple kwnames):
+        cdef Columns the
+        cdef cnp.ndarray x, values, indices
+        cdef int axis = axis_of(args[1], <cnp.ndarray>args[0]) if floating(args[0]) else -1
+        if axis < 0:
+            return self.otherwise.call(args, kwnames)
+        x = <cnp.ndarray>args[0]
+        if not is_dense(x):
+            x = contiguous(x)
+        if not in_columns(&the, x, axis):
+            return self.otherwise.call(args, kwnames)
+        values, indices = fresh_like(x, cnp.PyArray_TYPE(x)), fresh_like(x, cnp.NPY_INT64)
+        the.out, the.at = cnp.PyArray_BYTES(values), <cnp.int64_t *>cnp.PyArray_DATA(indices)
+        the.sign = 1.0 if self.greatest else -1.0
+        with nogil:
+            parallel_for(the.outer * the.tiles, grain_of(&the), run_on_chunk, &the)
+        return values, indices
+
+
+cdef class Returning(Position):
+    """``(grad, indices, like, dim)``: the gradient of `Running`."""
+
+    cdef object call(self, tuple args, tuple kwnames):
+        cdef Columns the
+        cdef cnp.ndarray x, indices, out
+        cdef object grad = (<tuple>args[0])[0]
+        cdef int axis = axis_of(args[3], <cnp.ndarray>grad) if floating(grad) else -1
+        if axis < 0 or not cnp.PyArray_CheckExact(args[1]) or cnp.PyArray_TYPE(<cnp.ndarray>args[1]) != cnp.NPY_INT64:
+            return self.otherwise.call(args, kwnames)
+        indices = <cnp.ndarray>args[1]
+        if not is_dense(indices):
+            indices = contiguous(indices)
+        x = laid_out_as(<cnp.ndarray>grad, indices)
+        in_columns(&the, x, axis)
+        out = fresh_like(x, cnp.PyArray_TYPE(x))
+        the.out, the.at = cnp.PyArray_BYTES(out), <cnp.int64_t *>cnp.PyArray_DATA(indices)
+        with nogil:
+            parallel_for(the.outer * the.tiles, grain_of(&the), return_chunk, &the)
+        return out
+
+
+# ---- ranks ---------------------------------------------------------------------------------------------------
+
+cdef class Ranked(Position):
+    """``(input, ranks, dim)``: one element of each line by its rank, and where it stands."""
+
+    cdef object call(self, tuple args, tuple kwnames):
+        cdef Choice the
+        cdef cnp.ndarray x, ranks, values, indices
+        cdef Py_ssize_t count, n
+        cdef int d, axis = axis_of(args[2], <cnp.ndarray>args[0]) if floating(args[0]) else -1
+        if axis < 0 or not cnp.PyArray_CheckExact(args[1]) or cnp.PyArray_TYPE(<cnp.ndarray>args[1]) != cnp.NPY_INT64:
+            return self.otherwise.call(args, kwnames)
+        x, ranks = <cnp.ndarray>args[0], contiguous(<cnp.ndarray>args[1])
+        n, count = cnp.PyArray_DIM(x, axis), cnp.PyArray_SIZE(ranks)
+        if cnp.PyArray_NDIM(ranks) != cnp.PyArray_NDIM(x) or count * n != cnp.PyArray_SIZE(x):
+            return self.otherwise.call(args, kwnames)
+        for d in range(cnp.PyArray_NDIM(x)):
+            if cnp.PyArray_DIM(ranks, d) != (1 if d == axis else cnp.PyArray_DIM(x, d)):
+                return self.otherwise.call(args, kwnames)
+        if cnp.PyArray_NDIM(x) > 2:
+            x = contiguous(x)
+        the.ranks = <const cnp.int64_t *>cnp.PyArray_DATA(ranks)
+        for d in range(count):
+            if not -n <= the.ranks[d] < n:
+                return self.otherwise.call(args, kwnames)
+        the.inner = around(x, axis)[1]
+        the.step = cnp.PyArray_STRIDE(x, axis)
+        if cnp.PyArray_IS_C_CONTIGUOUS(x):
+            the.inner_step = cnp.PyArray_ITEMSIZE(x)
+            the.step = the.inner * the.inner_step
+            the.outer_step = n * the.step
+        else:  # of two dimensions at most
+            the.inner_step = cnp.PyArray_STRIDE(x, 1) if axis == 0 and cnp.PyArray_NDIM(x) == 2 else 0
+            the.outer_step = cnp.PyArray_STRIDE(x, 0) if axis == 1 else 0
+        values = fresh_like(ranks, cnp.PyArray_TYPE(x))
+        indices = fresh_like(ranks, cnp.NPY_INT64)
+        the.x, the.n, the.wide, the.failed = cnp.PyArray_BYTES(x), n, cnp.PyArray_TYPE(x) == cnp.NPY_DOUBLE, False
+        the.values, the.at = cnp.PyArray_BYTES(values), <cnp.int64_t *>cnp.PyArray_DATA(indices)
+        with nogil:
+            parallel_for(count, WORK // (4 * n) + 1, choose_chunk, &the)
+        if the.failed:
+            raise MemoryError
+        return values, indices

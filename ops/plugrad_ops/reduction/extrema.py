@@ -11,7 +11,7 @@ import numpy as np
 
 from plugrad import composite, operator, ops
 from plugrad.backends.dtypes import kind
-from plugrad_ops.reduction import folds
+from plugrad_ops.reduction import cpu, folds
 from plugrad_ops.reduction.ops import kept, spread_array
 from plugrad_ops.shape.dims import normalize_dim, normalize_dims, reduced_shape
 
@@ -43,7 +43,7 @@ def _shared(grad, input, out, dim, keepdim):
     return kept(grad, input.shape, dim, keepdim) * share
 
 
-def _shared_arrays(grad, input, out, dim, keepdim):
+def shared_arrays(grad, input, out, dim, keepdim):
     """`_shared` of arrays."""
     top = spread_array(out, input.shape, dim, keepdim)
     hit = input == top
@@ -106,7 +106,7 @@ def _(grad, input, out, dim, keepdim):
     return _shared(grad, input, out, dim, keepdim)
 
 
-amax.backward_kernel(folds.ExtremeSlopes(_shared_arrays))
+amax.backward_kernel(folds.ExtremeSlopes(shared_arrays))
 amax.samples(_extreme_samples)
 
 
@@ -137,7 +137,7 @@ def _(grad, input, out, dim, keepdim):
     return _shared(grad, input, out, dim, keepdim)
 
 
-amin.backward_kernel(folds.ExtremeSlopes(_shared_arrays))
+amin.backward_kernel(folds.ExtremeSlopes(shared_arrays))
 amin.samples(_extreme_samples)
 
 
@@ -236,33 +236,39 @@ def _position_samples(make):
     yield make.error(IndexError, "out of range", make.distinct(2, 3), dim=2)
 
 
-@operator(
-    "standard::argmax",
-    dtypes="numeric",
-    infer=_position_meta,
-    nondifferentiable=True,
-    method=True,
-    cuda=".cuda:argmax",
-)
 def argmax(input, *, dim=None, keepdim=False):
     """The index of the first greatest element along `dim`, or into the flattened tensor."""
     return _position("argmax", np.argmax, input, dim, keepdim)
 
 
+argmax = operator(
+    "standard::argmax",
+    dtypes="numeric",
+    infer=_position_meta,
+    nondifferentiable=True,
+    method=True,
+    cpu=cpu.Position(argmax, True),
+    cuda=".cuda:argmax",
+)(argmax)
+
+
 argmax.samples(_position_samples)
 
 
-@operator(
+def argmin(input, *, dim=None, keepdim=False):
+    """The index of the first smallest element along `dim`, or into the flattened tensor."""
+    return _position("argmin", np.argmin, input, dim, keepdim)
+
+
+argmin = operator(
     "standard::argmin",
     dtypes="numeric",
     infer=_position_meta,
     nondifferentiable=True,
     method=True,
+    cpu=cpu.Position(argmin, False),
     cuda=".cuda:argmin",
-)
-def argmin(input, *, dim=None, keepdim=False):
-    """The index of the first smallest element along `dim`, or into the flattened tensor."""
-    return _position("argmin", np.argmin, input, dim, keepdim)
+)(argmin)
 
 
 argmin.samples(_position_samples)

@@ -1,4 +1,4 @@
-"""Order statistics: elements by their rank along a dimension, medians, quantiles.
+"""Order statistics: elements by their rank along a dimension, quantiles.
 
 NaN counts as the greatest value. Of equal elements the one that comes first has the lower rank.
 """
@@ -7,6 +7,7 @@ import numpy as np
 
 from plugrad import Tensor, composite, operator, ops
 from plugrad.backends.dtypes import kind
+from plugrad_ops.reduction import cpu
 from plugrad_ops.reduction.extrema import Extremes
 from plugrad_ops.shape.dims import normalize_dim, reduced_shape
 
@@ -50,15 +51,6 @@ def _close_neighbours(input, ranks, *, tol, dim):
     return np.broadcast_to(some, input.shape)
 
 
-@operator(
-    "standard::order_statistic",
-    dtypes={"input": "numeric", "ranks": "integer"},
-    outputs=("values", "indices"),
-    nondifferentiable=("indices",),
-    infer=_rank_meta,
-    kinks=_close_neighbours,
-    cuda=".order_cuda:order_statistic",
-)
 def order_statistic(input, ranks, *, dim):
     """The elements that have these ranks in sorted order along `dim`, and where they stand.
 
@@ -86,6 +78,19 @@ def order_statistic(input, ranks, *, dim):
     order = np.argsort(input, axis=axis, kind="stable")
     indices = np.take_along_axis(order, ranks, axis)
     return np.take_along_axis(input, indices, axis), indices
+
+
+ranked = cpu.Ranked(order_statistic, True)
+order_statistic = operator(
+    "standard::order_statistic",
+    dtypes={"input": "numeric", "ranks": "integer"},
+    outputs=("values", "indices"),
+    nondifferentiable=("indices",),
+    infer=_rank_meta,
+    kinks=_close_neighbours,
+    cpu=ranked,
+    cuda=".order_cuda:order_statistic",
+)(order_statistic)
 
 
 def _few(input, ranks, axis):
@@ -121,7 +126,7 @@ def _(make):
     yield make.error(RuntimeError, "shape", make.normal(2, 3), np.array([[0]]), dim=1)
 
 
-def _with_ranks(name, input, dim, keepdim, ranks):
+def with_ranks(name, input, dim, keepdim, ranks):
     """Named tuple of the elements of these ranks, one along `dim`; `ranks` is a function of the length."""
     axis = normalize_dim(name, dim, input.ndim)
     shape = input.shape
@@ -158,7 +163,7 @@ def kthvalue(input, k, dim=-1, keepdim=False):
         raise RuntimeError(
             f"kthvalue: k must lie between 1 and {n}, the size of dim={dim}, got {k}"
         )
-    return _with_ranks(
+    return with_ranks(
         "kthvalue", input, dim, keepdim, lambda x, axis, n: _constant_ranks(x, axis, k - 1)
     )
 
@@ -169,114 +174,6 @@ def _(make):
     yield make.call(make.distinct(2, 3), 3, dim=1, keepdim=True)
     yield make.call(make.distinct(), 1)
     yield make.error(RuntimeError, "between 1 and 3", make.distinct(3), 4)
-
-
-# ---- medians -------------------------------------------------------------------------------------------------
-
-
-def _middle_ties(input, *, tol):
-    near = np.abs(input - _middle(input)) <= tol
-    return near & (np.sum(near) > 1)
-
-
-def _middle(input):
-    if not input.size:
-        raise RuntimeError(
-            f"median: a tensor of shape {input.shape} has no elements to choose from"
-        )
-    if np.isnan(input).any():
-        return np.asarray(np.nan, input.dtype)
-    middle = (input.size - 1) // 2
-    return np.partition(input, middle, axis=None)[middle]
-
-
-@operator(
-    "standard::median_of_all",
-    dtypes="numeric",
-    infer=lambda input: ((), input.dtype),
-    kinks=_middle_ties,
-    cuda=".order_cuda:median_of_all",
-)
-def median_of_all(input):
-    """The middle element of all, the lower one of an even number; elements equal to it share the gradient.
-
-    Raises
-    ------
-    RuntimeError
-        There is no element to choose from.
-    """
-    return _middle(input)
-
-
-@median_of_all.backward
-def _(grad, input, out):
-    hit = (input == out) | (ops.isnan(input) & ops.isnan(out))
-    hit = ops.cast(hit, dtype=input.dtype)
-    return grad * (hit / ops.sum(hit))
-
-
-@median_of_all.samples
-def _(make):
-    yield make.call(make.distinct(5))
-    yield make.call(make.distinct(2, 3))
-    yield make.call(make.values([1.0, 2.0, 2.0, 3.0]))
-    yield make.call(make.distinct())
-    yield make.error(RuntimeError, "no elements", make.distinct(0, 3))
-
-
-def _middle_ranks(input, axis, n):
-    """The lower middle; where there are NaN, the first of them, which follow all numbers."""
-    if kind(input.dtype) != "f":
-        return _constant_ranks(input, axis, (n - 1) // 2)
-    missing = ops.sum(ops.isnan(input), dim=axis, keepdim=True)
-    return ops.where(missing > 0, n - missing, (n - 1) // 2)
-
-
-def _numbers_middle(input, axis, n):
-    """The lower middle of what is no NaN; 0 where there is nothing else."""
-    count = n - ops.sum(ops.isnan(input), dim=axis, keepdim=True)
-    return ops.clamp(ops.floor_divide(count - 1, 2), min=0)
-
-
-def _median_samples(make):
-    yield make.call(make.distinct(5))
-    yield make.call(make.distinct(2, 3))
-    yield make.call(make.distinct(2, 4), 1)
-    yield make.call(make.distinct(3, 2), dim=0, keepdim=True)
-    yield make.call(make.distinct(), dim=0)
-    yield make.call(make.integers(4), dim=0)
-    yield make.error(RuntimeError, "no elements", make.distinct(0, 3))
-    yield make.error(RuntimeError, "no elements", make.distinct(0, 3), dim=0)
-    yield make.error(IndexError, "out of range", make.distinct(2, 3), dim=2)
-
-
-@composite("standard::median", method=True)
-def median(input, dim=None, keepdim=False):
-    """``median(input)``: the middle element of all, the lower one of an even number, ties sharing its gradient;
-    ``median(input, dim)``: named tuple ``(values, indices)`` along `dim`. NaN where there is one.
-    """
-    if dim is None:
-        return ops.median_of_all(input)
-    return _with_ranks("median", input, dim, keepdim, _middle_ranks)
-
-
-median.samples(_median_samples)
-
-
-@composite("standard::nanmedian", method=True)
-def nanmedian(input, dim=None, keepdim=False):
-    """`median` of the elements that are not NaN; NaN where there is none."""
-    if kind(input.dtype) != "f":
-        return median(input, dim, keepdim)
-    if dim is None:
-        return _with_ranks("nanmedian", ops.reshape(input, (-1,)), 0, False, _numbers_middle).values
-    return _with_ranks("nanmedian", input, dim, keepdim, _numbers_middle)
-
-
-@nanmedian.samples
-def _(make):
-    yield from _median_samples(make)
-    yield make.call(make.values([[np.nan, 1.0, 3.0], [np.nan, 2.0, np.nan]]), dim=1)
 
 
 # ---- quantiles -----------------------------------------------------------------------------------------------

@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from plugrad.backends.cuda.array import as_strided, contiguous, empty
+from plugrad.backends.cuda.reduction import Reduction
 from plugrad.backends.cuda.sort import sort_rows
 from plugrad_ops.expressions import kernel
 from plugrad_ops.indexing.cuda import take_along_dim
 from plugrad_ops.reduction.order import _check_ranks
+from plugrad_ops.shape.dims import normalize_dim
 
 CHOSEN = "last != last ? last : middle"  # NaN is sorted to the end
 
@@ -25,6 +27,30 @@ def median_of_all(input):
     last = as_strided(values, (), (), (input.size - 1) * size)
     middle = as_strided(values, (), (), (input.size - 1) // 2 * size)
     return kernel(CHOSEN, "last", "middle")(last, middle)
+
+
+MISSING = Reduction(
+    map="x != x ? 1 : 0",
+    combine="a + b",
+    identity="0",
+    acc="i64",
+    out_dtype=np.int64,
+    name="missing",
+)
+MIDDLE = "missing > 0 ? n - missing : middle"
+LEFT = "missing < n ? (n - missing - 1) / 2 : 0"
+
+
+def middle_rank(input, *, dim, skip=False):
+    """The kernel of ``standard::middle_rank``."""
+    axis = normalize_dim("middle_rank", dim, len(input.shape))
+    n = input.shape[axis]
+    missing = MISSING(input, (axis,), True)
+    if skip:
+        return kernel(LEFT, "missing", constants=("n",))(missing, n=n)
+    return kernel(MIDDLE, "missing", constants=("n", "middle"))(
+        missing, n=n, middle=max(n - 1, 0) // 2
+    )
 
 
 def order_statistic(input, ranks, *, dim):

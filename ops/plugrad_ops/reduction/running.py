@@ -5,6 +5,7 @@ import math
 import numpy as np
 
 from plugrad import composite, operator, ops
+from plugrad_ops.indexing.along import add_along_dim
 from plugrad_ops.reduction import cpu
 from plugrad_ops.reduction.extrema import Extremes
 from plugrad_ops.shape.dims import normalize_dim
@@ -30,19 +31,9 @@ def _running(name, ufunc, input, dim):
     return values, np.maximum.accumulate(np.where(hit, places, 0), axis=axis)
 
 
-def _running_max(input, *, dim):
-    """The CPU kernel: a loop where there is one for the dtype."""
-    axis = normalize_dim("running_max", dim, input.ndim)
-    if input.ndim and input.dtype.char in "fd":
-        return cpu.running_extreme(input, axis, True)
-    return _running("running_max", np.maximum, input, dim)
-
-
-def _running_min(input, *, dim):
-    axis = normalize_dim("running_min", dim, input.ndim)
-    if input.ndim and input.dtype.char in "fd":
-        return cpu.running_extreme(input, axis, False)
-    return _running("running_min", np.minimum, input, dim)
+def _returned(grad, indices, like, dim):
+    """The gradient on arrays."""
+    return add_along_dim.function(grad[0], indices, shape=like.input.shape, dim=dim)
 
 
 def _ties(sign):
@@ -74,12 +65,18 @@ RUNNING = {
 }
 
 
-@operator(
-    "standard::running_max", kinks=_ties(1), cpu=_running_max, cuda=".cuda:running_max", **RUNNING
-)
 def running_max(input, *, dim):
     """The greatest of elements 0 to i along `dim`, and the index of the last that equals it."""
     return _running("running_max", np.maximum, input, dim)
+
+
+running_max = operator(
+    "standard::running_max",
+    kinks=_ties(1),
+    cpu=cpu.Running(running_max, True),
+    cuda=".cuda:running_max",
+    **RUNNING,
+)(running_max)
 
 
 @running_max.backward
@@ -87,15 +84,22 @@ def _(grad, indices, like, dim):
     return ops.add_along_dim(grad[0], indices, shape=like.input.shape, dim=dim)
 
 
+running_max.backward_kernel(cpu.Returning(_returned, True))
 running_max.samples(_running_samples)
 
 
-@operator(
-    "standard::running_min", kinks=_ties(-1), cpu=_running_min, cuda=".cuda:running_min", **RUNNING
-)
 def running_min(input, *, dim):
     """The smallest of elements 0 to i along `dim`, and the index of the last that equals it."""
     return _running("running_min", np.minimum, input, dim)
+
+
+running_min = operator(
+    "standard::running_min",
+    kinks=_ties(-1),
+    cpu=cpu.Running(running_min, False),
+    cuda=".cuda:running_min",
+    **RUNNING,
+)(running_min)
 
 
 @running_min.backward
@@ -103,6 +107,7 @@ def _(grad, indices, like, dim):
     return ops.add_along_dim(grad[0], indices, shape=like.input.shape, dim=dim)
 
 
+running_min.backward_kernel(cpu.Returning(_returned, False))
 running_min.samples(_running_samples)
 
 

@@ -27,6 +27,17 @@ def _accumulate(name, ufunc, input, dim, dtype):
     return ufunc.accumulate(input, axis=axis, dtype=work).astype(dtype, copy=False)
 
 
+def _written(loop, *arrays):
+    """What a loop writes that takes arrays of one dtype, the result and an axis; float16 goes through float32."""
+    *arrays, axis = arrays
+    dtype = arrays[-1].dtype
+    work = np.promote_types(dtype, np.float32)
+    arrays = [np.ascontiguousarray(x, work) for x in arrays]
+    out = np.empty_like(arrays[-1])
+    loop(*arrays, out, axis)
+    return out.astype(dtype, copy=False)
+
+
 def _scan_samples(make):
     yield make.call(make.normal(4), dim=0)
     yield make.call(make.normal(2, 3), dim=-1)
@@ -95,7 +106,7 @@ def _(grad, input, out, dim):
     axis = normalize_dim("cumprod", dim, grad.ndim)
     if input.dtype != grad.dtype:
         input = input.astype(grad.dtype)
-    return cpu.cumprod_backward(grad, input, out, axis)
+    return _written(cpu.cumprod_backward, grad, input, out, axis)
 
 
 @cumprod.samples
@@ -130,7 +141,7 @@ def linear_scan(factor, term, *, dim):
             f"linear_scan: factor and term must have one shape, got {factor.shape} and {term.shape}"
         )
     axis = normalize_dim("linear_scan", dim, term.ndim)
-    return cpu.linear_scan(factor, term, axis) if term.size and term.ndim else term.copy()
+    return _written(cpu.linear_scan, factor, term, axis) if term.size and term.ndim else term.copy()
 
 
 @linear_scan.backward
