@@ -3,6 +3,7 @@
 import gc
 import inspect
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -43,7 +44,7 @@ def test_the_operator_the_gradient_and_the_place_are_named():
     assert "shape [2], dtype float64" in message
     assert place in message
     assert "x.sqrt()" in message  # the line itself
-    assert "plugrad/" not in message.replace(__file__, "")
+    assert str(Path(plugrad.__file__).parent) not in message
     assert x.grad is None
 
 

@@ -135,6 +135,17 @@ def test_a_negative_bound_is_refused():
         plugrad.set_memory_limit(-1)
 
 
+@pytest.mark.parametrize("limit", ["1G", None, 1.5, True])
+def test_a_bound_that_is_no_number_of_bytes_is_refused(limit):
+    with pytest.raises(TypeError, match=f"set_memory_limit.*{limit}"):
+        plugrad.set_memory_limit(limit)
+
+
+def test_a_bound_from_outside_that_is_no_number_is_an_error():
+    with pytest.raises(AssertionError, match="PLUGRAD_MEMORY_LIMIT is a number of bytes, got '1G'"):
+        limited("", PLUGRAD_MEMORY_LIMIT="1G")
+
+
 @pytest.mark.parametrize("n", [3, 40, 3000, 300_000])
 def test_numpy_treats_the_arrays_as_its_own(n):
     array = (plugrad.ones(n) + 1.0).numpy()

@@ -266,9 +266,14 @@ def set_memory_limit(nbytes):
 
     Raises
     ------
+    TypeError
+        `nbytes` is not an integer.
     ValueError
         `nbytes` is negative.
     """
+    if isinstance(nbytes, bool) or not hasattr(type(nbytes), "__index__"):
+        raise TypeError(f"set_memory_limit: nbytes is an integer, got {nbytes!r}")
+    nbytes = nbytes.__index__()
     if nbytes < 0:
         raise ValueError(f"set_memory_limit: nbytes is at least 0, got {nbytes}")
     pg_store.limit = nbytes
@@ -279,6 +284,8 @@ def _limit_at_start():
     text = os.environ.get("PLUGRAD_MEMORY_LIMIT", "").strip()
     if text.isdecimal():
         return int(text)
+    if text:
+        raise ValueError(f"PLUGRAD_MEMORY_LIMIT is a number of bytes, got {text!r}")
     try:
         memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, OSError, ValueError):
