@@ -24,6 +24,7 @@ import sys
 import time
 from dataclasses import asdict
 from importlib import import_module, metadata, util
+from statistics import median
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -69,11 +70,13 @@ def main(argv: list[str] | None = None) -> int:
     )
     machine = describe(arguments.threads, settings)
     print("  ".join(f"{key} {value}" for key, value in machine.items()))
-    if os.getloadavg()[0] > 0.5:
-        print(
-            f"the machine does other work (load {os.getloadavg()[0]:.1f}): what runs on several threads suffers "
-            "most, and seems slower than it is; --threads 1 --clock cpu is steadier"
-        )
+    if "torch" in peers and arguments.threads > 1:
+        slower = threads_cost(arguments.threads)
+        if slower > 1:
+            print(
+                f"PyTorch takes {slower:.1f} times as long with {arguments.threads} threads as with one: the machine does "
+                "other work, and ratios of what runs on threads flatter plugrad; use --threads 1 --clock cpu"
+            )
     for peer, reason in skipped.items():
         print(f"skipped: {peer}, {reason}")
     print()
@@ -183,6 +186,24 @@ def set_threads(peers: tuple[str, ...], threads: int) -> None:
         library = import_module(peer)
         if hasattr(library, "set_num_threads"):
             library.set_num_threads(threads)
+
+
+def threads_cost(threads: int) -> float:
+    """What PyTorch takes for a loop over a million numbers with these threads, in times of what one thread takes."""
+    import torch
+
+    x = torch.ones(1_000_000)
+    seconds: dict[int, list[float]] = {1: [], threads: []}
+    for _ in range(5):
+        for number, found in seconds.items():
+            torch.set_num_threads(number)
+            torch.exp(x)
+            start = time.perf_counter()
+            for _ in range(5):
+                torch.exp(x)
+            found.append(time.perf_counter() - start)
+    torch.set_num_threads(threads)
+    return median(seconds[threads]) / median(seconds[1])
 
 
 def installed_peers() -> tuple[tuple[str, ...], dict[str, str]]:
