@@ -119,3 +119,15 @@ def test_nothing_and_one_number():
     assert add_reduce(x, ()).tolist() == [0, 1, 2]  # as NumPy: no dimension, not all
     with pytest.raises(ValueError):
         add_reduce(x, (0, 0))
+
+
+@pytest.mark.parametrize("n", [3, 8, 9, 100, 129, 5000])
+def test_parts_may_leave_the_range_of_float32(n):
+    x = np.resize(np.array([3e38, 3e38, -3e38, -3e38], np.float32), n)
+    x[n // 4 * 4 :] = 1e38
+    expected = x.astype(np.float64).sum()
+    for array, axis in ((x, 0), (np.stack([x] * 20, 1), 0), (np.stack([x] * 20), 1)):
+        found = add_reduce(array, axis)
+        np.testing.assert_allclose(
+            found, np.full(found.shape, np.float32(expected)), rtol=1e-6, atol=1e31
+        )

@@ -5,6 +5,7 @@ import pytest
 
 import plugrad
 import plugrad.nn.functional as F
+from plugrad import Tensor, ops
 
 MANY = 70_000  # more than float16 can count
 
@@ -83,3 +84,24 @@ def test_means_of_many_rows():
     log_p = plugrad.full((MANY, 2), -0.5, dtype=plugrad.float16)
     assert F.nll_loss(log_p, plugrad.zeros(MANY, dtype=plugrad.int64)).item() == 0.5
     assert plugrad.nanmean(ones()).item() == 1.0
+
+
+@pytest.mark.parametrize(
+    "function, values",
+    [
+        (lambda x: ops.prod(x), [np.inf, 0, 1]),
+        (lambda x: ops.logsumexp(x, dim=0), [-np.inf, -np.inf]),
+        (lambda x: ops.logsumexp(x, dim=0), [np.inf, 1]),
+        (lambda x: ops.cross_entropy(x, Tensor(np.array([0]))), [[-np.inf, -np.inf]]),
+        (lambda x: ops.cross_entropy(x, Tensor(np.zeros(0, int))), np.zeros((0, 3))),
+        (lambda x: ops.nll_loss(x, Tensor(np.zeros(0, int))), np.zeros((0, 3))),
+        (lambda x: ops.var(x), [np.inf, 1]),
+        (lambda x: ops.std(x), [np.inf, 1]),
+        (lambda x: ops.norm(x, p=3), [np.inf, 1]),
+    ],
+)
+@pytest.mark.filterwarnings("error")
+def test_no_warning_leaks_from_a_backward_kernel(function, values):
+    x = Tensor(np.array(values, np.float16), requires_grad=True)
+    function(x).backward()
+    assert x.grad.dtype == np.float16

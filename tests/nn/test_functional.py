@@ -225,3 +225,17 @@ def test_old_reduction_flags(flags, reduction):
 def test_weight_of_another_shape():
     with pytest.raises(ValueError, match=r"mse_loss: weight must have the shape \(3, 4\)"):
         F.mse_loss(Tensor(X), Tensor(TARGET), weight=Tensor(WEIGHT))
+
+
+def test_linear_of_one_feature_lacks_its_dimension():
+    x, w = np.arange(12.0).reshape(2, 2, 3), np.array([1.0, -2.0, 0.5])
+    weight, bias = Tensor(w, requires_grad=True), Tensor(np.array(2.0), requires_grad=True)
+    out = F.linear(Tensor(x), weight, bias)
+    np.testing.assert_allclose(out.detach().numpy(), x @ w + 2)
+    out.sum().backward()
+    np.testing.assert_allclose(weight.grad.numpy(), x.sum((0, 1)))
+    assert bias.grad.item() == 4
+    assert F.linear(Tensor(x[0, 0]), weight).shape == ()
+    for given, added in ((x[..., :2], None), (x, np.zeros(1)), (np.array(1.0), None)):
+        with pytest.raises(RuntimeError, match="linear: a weight of shape"):
+            F.linear(Tensor(given), weight, None if added is None else Tensor(added))

@@ -116,3 +116,13 @@ def test_glu_and_softmin():
     np.testing.assert_allclose(F.softmin(Tensor(x), 1).array, weights)
     with pytest.raises(TypeError, match="dim is required"):
         F.softmin(Tensor(x))
+
+
+@pytest.mark.parametrize("create_graph", [False, True])
+def test_the_gradient_of_a_closed_gate_does_not_overflow(create_graph):
+    x = Tensor(np.array([[3e38, -20.0], [1e38, 0.5]], np.float32), requires_grad=True)
+    F.glu(x).backward(Tensor(np.array([[20.0], [5.0]], np.float32)), create_graph=create_graph)
+    share = 1 / (1 + np.exp([20.0, -0.5]))
+    np.testing.assert_allclose(x.grad.detach().numpy()[:, 0], [20, 5] * share, rtol=1e-5)
+    slopes = [20 * 3e38, 5e38] * (share * (1 - share))
+    np.testing.assert_allclose(x.grad.detach().numpy()[:, 1], slopes, rtol=1e-5)

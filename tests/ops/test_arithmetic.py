@@ -443,3 +443,28 @@ def test_the_gradient_of_a_factor_that_is_repeated_is_summed(whole, lie, dtype):
         expected = terms.sum(summed).reshape(shape)
         close = (2e-7 if dtype == "f4" else 1e-15) * np.abs(terms).sum(summed).reshape(shape)
         assert np.all(np.abs(other.grad.array - expected) <= close)
+
+
+@pytest.mark.parametrize("create_graph", [False, True])
+@pytest.mark.parametrize(("dtype", "least"), [(np.float32, 1e-40), (np.float64, 1e-310)])
+def test_the_gradient_of_a_tiny_divisor_does_not_overflow_on_the_way(dtype, least, create_graph):
+    # What is divided, the divisor, the incoming gradient, the gradient of the divisor.
+    cases = [(0.0, least, 5.0, 0.0), (least, least, least, -1.0), (4.0, 2.0, 3.0, -3.0)]
+    if dtype == np.float32:
+        cases += [
+            (1e-20, 1e-20, 1e-10, -1e10),
+            (1e30, 1e20, 1e25, -1e15),
+            (1e-30, 1e-20, 1e-30, -1e-20),
+        ]
+    x, z, g, wanted = np.array(cases).T
+    divisor = Tensor(z.astype(dtype), requires_grad=True)
+    (Tensor(x.astype(dtype)) / divisor).backward(Tensor(g.astype(dtype)), create_graph=create_graph)
+    np.testing.assert_allclose(divisor.grad.detach().numpy(), wanted, rtol=1e-5)
+
+
+def test_a_quotient_of_complex_numbers_has_the_gradients_of_its_real_parts():
+    rng = np.random.default_rng(3)
+    x, z, g = (rng.standard_normal(4) + 1j * rng.standard_normal(4) for _ in range(3))
+    divisor = Tensor(z, requires_grad=True)
+    (Tensor(x) / divisor).backward(Tensor(g), create_graph=True)
+    np.testing.assert_allclose(divisor.grad.detach().numpy(), -g * np.conj(x / z**2), rtol=1e-12)

@@ -99,14 +99,13 @@ def test_values_that_are_no_numbers_stay_in_their_row(classes):
     x[4, :] = -np.inf
     target = np.zeros(6, np.int64)
     loss, gradient = measured(x, target, reduction="none")
-    assert np.isnan(loss[:2]).all()
-    assert loss[2] == np.inf
+    assert np.isnan(loss[:3]).all()
     assert loss[3] == 0
     assert np.isnan(loss[4])
     wanted_loss, wanted_gradient = expected(x[5:], target[5:], -100, "none", 0.0)
     np.testing.assert_allclose(loss[5:], wanted_loss, rtol=2e-6)
     np.testing.assert_allclose(gradient[5:], wanted_gradient, rtol=2e-5, atol=1e-7)
-    assert np.isnan(gradient[:2]).all()
+    assert np.isnan(gradient[:3]).all()
     assert (gradient[3] == 0).all()
 
 
@@ -138,3 +137,15 @@ def test_layouts_and_dtypes_make_no_difference(layout, dtype):
     wanted_loss, wanted_gradient = expected(x, target, -100, "mean", 0.0)
     np.testing.assert_allclose(loss, wanted_loss, rtol=1e-13)
     np.testing.assert_allclose(gradient, wanted_gradient, rtol=1e-11, atol=1e-14)
+
+
+@pytest.mark.parametrize("classes", [2, 40, 5000])
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_an_infinite_logit_leaves_no_probabilities_whichever_class_is_wanted(classes, dtype):
+    x = np.zeros((3, classes), dtype)
+    x[0, 0] = x[1, 1] = np.inf
+    logits = Tensor(x, requires_grad=True)
+    loss = ops.softmax_cross_entropy(logits, plugrad.tensor([1, 1, 0]), reduction="none")
+    loss.sum().backward()
+    assert np.isnan(loss.detach().numpy()).tolist() == [True, True, False]
+    assert np.isnan(logits.grad.numpy()).all(1).tolist() == [True, True, False]

@@ -117,3 +117,13 @@ def test_probabilities_of_zero():
 def test_errors(targets, inputs, lengths, blank, words):
     with pytest.raises(RuntimeError, match=words):
         ctc_loss(Tensor(X), Tensor(targets), inputs, lengths, blank)
+
+
+def test_logarithms_that_cannot_be_written_to():
+    logs = np.log(np.full((3, 1, 2), 0.5))
+    logs.flags.writeable = False
+    given = Tensor(logs, requires_grad=True)
+    loss = ctc_loss(given, plugrad.tensor([[1]]), plugrad.tensor([3]), plugrad.tensor([1]))
+    loss.backward()
+    np.testing.assert_allclose(loss.item(), -np.log(6 / 8), rtol=1e-12)
+    np.testing.assert_allclose(given.grad.numpy().sum(), -3, rtol=1e-12)

@@ -198,3 +198,119 @@ def test_gradients_that_repeat_an_element():
         other = Tensor(x, requires_grad=True)
         getattr(ops, name)(other, dim=0).backward(plugrad.ones(5, dtype=np.float64))
         np.testing.assert_array_equal(leaf.grad.numpy(), other.grad.numpy())
+
+
+# ---- the ends of float32's range -------------------------------------------------------------
+
+RUNS = [4, 7, 40, 200, 5000]
+
+
+def both_ways(values):
+    """A row and a column of float32, neighbours and not, and the dimension that they lie along."""
+    row = np.array(values, np.float32)
+    return [(row[None], 1), (np.repeat(row[:, None], 3, axis=1), 0)]
+
+
+@pytest.mark.parametrize("n", RUNS)
+def test_parts_of_a_sum_may_leave_the_range_of_float32(n):
+    large = np.resize([1e38, 3e38, -3e38, -1e38], n)
+    large[n // 4 * 4 :] = 1e38
+    for x, dim in both_ways(np.roll(large, 3)):
+        wide = x.astype(np.float64)
+        for name in ("sum", "mean", "std", "norm"):
+            out = getattr(ops, name)(Tensor(x), dim=dim).array
+            with np.errstate(over="ignore"):
+                expected = REFERENCES[name](wide, axis=dim).astype(np.float32)
+            np.testing.assert_allclose(out, expected, rtol=1e-6, atol=1e31, err_msg=name)
+
+
+def test_an_infinity_is_no_part_that_left_the_range():
+    for fill in (INF, -INF, NAN):
+        for n in RUNS:
+            for x, dim in both_ways([*np.ones(n - 1), fill]):
+                np.testing.assert_array_equal(ops.sum(Tensor(x), dim=dim).array, fill)
+                assert np.isnan(ops.var(Tensor(x), dim=dim).array).all()
+
+
+@pytest.mark.parametrize("scale", [1e-44, 1e-40, 1e-30, 1e-23, 1e-15, 1e19, 1e25, 1e37])
+@pytest.mark.parametrize("n", RUNS)
+def test_deviations_whose_squares_float32_does_not_hold(n, scale):
+    values = np.random.default_rng(n).integers(1, 9, n) * scale
+    values[:2] = 3 * scale, 5 * scale
+    for x, dim in both_ways(values):
+        out, fused, recorded = backward_of("std", x, dim, keepdim=True)
+        wide = x.astype(np.float64)
+        expected = wide.std(dim, ddof=1, keepdims=True)
+        np.testing.assert_allclose(out, expected, rtol=1e-6, atol=1e-45)
+        grad = np.random.default_rng(0).standard_normal(out.shape).astype(np.float32)
+        slope = grad / out.astype(np.float64) * (wide - wide.mean(dim, keepdims=True)) / (n - 1)
+        if out.min() > 0:
+            np.testing.assert_allclose(fused, slope, rtol=2e-6, atol=1e-7 * abs(slope).max())
+        if scale > 1e-38:
+            close = 1e-5 * abs(slope).max()
+            np.testing.assert_allclose(recorded, slope, rtol=1e-5, atol=close)
+        variance = expected**2
+        out = ops.var(Tensor(x), dim=dim, keepdim=True).array
+        if variance.min() > 1e-38 and variance.max() < 3e38:
+            np.testing.assert_allclose(out, variance, rtol=1e-6)
+        assert (out >= 0).all()
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+@pytest.mark.parametrize("n", RUNS)
+def test_elements_that_differ_in_the_last_bit_or_not_at_all(n, dtype):
+    for value in (7e-8, 0.1, 3e3):
+        equal = np.full(n, value, dtype)
+        x = equal.copy()
+        x[n // 3] = np.nextafter(x[0], np.asarray(1e9, dtype))
+        step = float(x.max()) - float(x.min())
+        for axis, shape in ((1, (1, n)), (0, (n, 1))):
+            out, fused, _ = backward_of("std", x.reshape(shape), axis)
+            np.testing.assert_allclose(out, step / math.sqrt(n), rtol=1e-6)
+            if dtype == "f4":
+                grad = np.random.default_rng(0).standard_normal(1).astype("f4")
+                slope = -grad / (n - 1) / math.sqrt(n)
+                np.testing.assert_allclose(np.delete(fused, n // 3), slope.repeat(n - 1), rtol=1e-5)
+            out, fused, _ = backward_of("std", equal.reshape(shape), axis)
+            assert out == 0
+            assert not fused.any()
+
+
+def test_variances_of_the_largest_float64_are_not_nan():
+    for n in (4, 200, 3000):
+        for x in ([1.7e308], [1.7e308, 1.7e308, -1.7e308, -1.7e308], [1e200, -2e200, 3e200]):
+            for shape, axis in (((1, n), 1), ((n, 1), 0)):
+                out = ops.var(Tensor(np.resize(x, n).reshape(shape)), dim=axis).array
+                assert out == INF or (out == 0 and len(x) == 1)
+
+
+@pytest.mark.parametrize("name", ["var", "std"])
+def test_gradients_of_variances_far_from_zero(name):
+    x = (1e4 + 0.05 * np.random.default_rng(3).standard_normal((9, 40))).astype(np.float32)
+    for dim in (0, 1, None):
+        expected = backward_of(name, x.astype(np.float64), dim)[1]
+        for found in backward_of(name, x, dim)[1:]:
+            np.testing.assert_allclose(found, expected, rtol=1e-4, atol=3e-6 * abs(expected).max())
+
+
+@pytest.mark.parametrize("dtype, size", [("f4", 1.5e-21), ("f4", 1e-30), ("f8", 1e-161)])
+def test_norms_of_many_elements_whose_squares_lose_digits(dtype, size):
+    x = np.full(4000, size, dtype)
+    np.testing.assert_allclose(ops.norm(Tensor(x)).item(), float(x[0]) * math.sqrt(4000), rtol=1e-6)
+
+
+def test_norms_of_other_orders_whose_powers_lose_digits():
+    x = np.full(4, 1e-14, np.float32)
+    np.testing.assert_allclose(ops.norm(Tensor(x), p=3).item(), 1e-14 * 4 ** (1 / 3), rtol=1e-6)
+
+
+@pytest.mark.parametrize("p", [1.0, 1.5, 2.0, 3.0, 4.0, INF])
+def test_the_norm_of_one_element_is_its_size(p):
+    leaf = plugrad.from_numpy(np.array([[5], [-7.3], [1e-3]], np.float32)).requires_grad_()
+    np.testing.assert_array_equal(
+        ops.norm(leaf, p=p, dim=1).detach().numpy(), abs(leaf.array[:, 0])
+    )
+    out = ops.normalize(leaf, p=p)
+    (grad,) = plugrad.autograd.grad(out, [leaf], Tensor(np.full((3, 1), 1.3, np.float32)))
+    np.testing.assert_allclose(grad.numpy(), 0, atol=1e-7 / 1e-3)
+    np.testing.assert_allclose(grad.numpy()[:2], 0, atol=1e-7)

@@ -178,3 +178,13 @@ def test_bad_grid_calls(error, words, given):
 def test_a_scale_factor_must_be_finite(factor):
     with pytest.raises(ValueError, match="scale_factor must be finite"):
         F.interpolate(row(1, 2), scale_factor=factor)
+
+
+def test_averages_of_no_area_are_none():
+    x = plugrad.ones(1, 2, 4, 4, requires_grad=True)
+    out = F.interpolate(x, size=(0, 3), mode="area")
+    assert out.shape == (1, 2, 0, 3)
+    out.sum().backward()
+    np.testing.assert_array_equal(x.grad.numpy(), 0)
+    with pytest.raises(RuntimeError, match="must have elements"):
+        F.interpolate(x, size=(-1, 3), mode="area")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import plugrad
-from plugrad import Tensor
+from plugrad import Tensor, ops
 from plugrad_ops.linalg.functions import _cheapest
 
 RNG = np.random.default_rng(11)
@@ -128,3 +128,24 @@ def test_vander_at_zero_has_the_gradient_of_a_polynomial():
     np.testing.assert_array_equal(out.array, [[1, 0, 0, 0], [1, 2, 4, 8]])
     out.sum().backward()
     np.testing.assert_array_equal(x.grad.array, [1.0, 1 + 4 + 12])
+
+
+@pytest.mark.parametrize(
+    ("name", "shapes"),
+    [
+        ("addmm", ((2,), (2, 3), (3, 2))),
+        ("addmv", ((2,), (2, 3), (3,))),
+        ("addr", ((2, 3), (2,), (3,))),
+        ("baddbmm", ((2, 2, 2), (2, 2, 3), (2, 3, 2))),
+        ("addbmm", ((2, 2), (2, 2, 3), (2, 3, 2))),
+    ],
+)
+def test_the_tensor_added_with_beta_zero_has_a_gradient_of_zeros(name, shapes):
+    a = Tensor(np.full(shapes[0], np.nan), requires_grad=True)
+    b, c = (Tensor(normal(*shape)) for shape in shapes[1:])
+    out = getattr(ops, name)(a, b, c, beta=0)
+    out.sum().backward()
+    assert np.isfinite(out.detach().numpy()).all()
+    np.testing.assert_array_equal(a.grad.numpy(), np.zeros(shapes[0]))
+    whole = [Tensor(np.ones(shape, np.int64)) for shape in shapes]
+    assert getattr(ops, name)(*whole, beta=0).dtype == np.int64

@@ -251,3 +251,11 @@ def test_the_number_of_threads_changes_nothing():
             assert results[0] == results[1] == results[2], name
     finally:
         set_num_threads(before)
+
+
+@pytest.mark.parametrize("create_graph", [False, True])
+@pytest.mark.parametrize("target", [0.0, [0.0] * 4])
+def test_the_gradient_of_a_mean_does_not_overflow_before_it_is_divided(target, create_graph):
+    x = Tensor(np.full(4, 3e38, np.float32), requires_grad=True)
+    ops.mse_loss(x, Tensor(np.array(target, np.float32))).backward(create_graph=create_graph)
+    np.testing.assert_allclose(x.grad.detach().numpy(), [1.5e38] * 4, rtol=1e-6)

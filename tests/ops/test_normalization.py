@@ -285,3 +285,58 @@ def test_given_statistics_with_infinities():
     assert out.tolist() == x.tolist()
     (grad,) = plugrad.autograd.grad(out, [leaf], Tensor(np.full((2, 2), 3.0)))
     assert grad.tolist() == [[3.0, 3.0], [3.0, 3.0]]
+
+
+# ---- rows and channels of one element; the ends of the range -----------------------------------
+
+
+@pytest.mark.parametrize(
+    "function, shape, weights",
+    [
+        (lambda x, *w: ops.layer_norm(x, (1,), *w, eps=1e-12), (3, 1), 1),
+        (lambda x, *w: ops.group_norm(x, 2, *w, eps=1e-12), (3, 2), 2),
+        (lambda x, *w: ops.instance_norm(x, *w, eps=1e-12), (3, 2, 1), 2),
+        (lambda x, *w: ops.normalize_batch(x, *w, eps=1e-12)[0], (1, 3), 3),
+    ],
+)
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8"])
+def test_one_element_alone_has_gradient_zero(function, shape, weights, dtype):
+    x = (5 + RNG.standard_normal(shape)).astype(dtype)
+    weight, bias = RNG.standard_normal((2, weights)).astype(dtype)
+    for given in ([x], [x, weight, bias]):
+        for found in gradients(function, *given):
+            np.testing.assert_array_equal(found[0], 0)
+    x.flat[0] = np.nan
+    fused = gradients(lambda x: ops.layer_norm(x, (1,)), x.reshape(-1, 1))[0][0]
+    assert np.isnan(fused[0])
+    assert not fused[1:].any()
+
+
+@pytest.mark.parametrize("tail", [(), (3,), (80,)])
+def test_a_channel_whose_variance_leaves_the_range_has_gradient_zero(tail):
+    x = RNG.standard_normal((2, 2, *tail)).astype(np.float32)
+    x[:, 0] *= 1e20
+    for found in gradients(lambda x: F.batch_norm(x, None, None, training=True), x):
+        np.testing.assert_array_equal(found[0][:, 0], 0)
+        assert np.isfinite(found[0]).all()
+        assert found[0][:, 1].any() or not tail
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: ops.layer_norm(x, (8,)),
+        lambda x: ops.group_norm(x, 2),
+        lambda x: ops.instance_norm(x),
+        lambda x: ops.normalize_batch(x)[0],
+    ],
+)
+def test_a_large_mean_costs_a_recorded_gradient_no_digits(function):
+    x = (1e4 + 0.05 * RNG.standard_normal((3, 6, 8))).astype(np.float32)
+    recorded = gradients(function, x)[1][0]
+    # The weights of the sum are those of float32.
+    leaf = Tensor(x.astype(np.float64), requires_grad=True)
+    seed = np.random.default_rng(1).standard_normal(x.shape).astype(np.float32)
+    (expected,) = plugrad.autograd.grad(function(leaf), [leaf], Tensor(seed.astype(np.float64)))
+    expected = expected.array
+    np.testing.assert_allclose(recorded, expected, rtol=1e-4, atol=1e-6 * abs(expected).max())

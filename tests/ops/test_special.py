@@ -278,3 +278,19 @@ def test_the_namespace_special():
     assert all(callable(getattr(plugrad.special, name)) for name in dir(plugrad.special))
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         plugrad.special.nothing  # noqa: B018
+
+
+@pytest.mark.parametrize("create_graph", [False, True])
+@pytest.mark.parametrize(
+    ("name", "slope"), [("xlogy", np.log(0.001)), ("xlog1py", np.log1p(0.001))]
+)
+def test_a_number_whose_logarithm_is_taken_is_not_rounded_to_float32(name, slope, create_graph):
+    x = leaf([0.5, 0.0])
+    getattr(ops, name)(x, 0.001).sum().backward(create_graph=create_graph)
+    np.testing.assert_allclose(x.grad.detach().numpy(), [slope, slope], rtol=1e-15)
+
+
+def test_products_with_the_logarithm_of_zero_are_flat_at_zero():
+    x = leaf([0.5, 0.0])
+    ops.xlogy(x, 0.0).sum().backward()
+    np.testing.assert_array_equal(x.grad.numpy(), [-np.inf, 0.0])

@@ -98,6 +98,8 @@ INNER = {
     "poisson_nll": "under poisson_nll_loss",
     "order_statistic": "under quantile and kthvalue",
     "polygamma_of_order": "under polygamma",
+    "divisor_gradient": "under div",
+    "glu_kernel": "under glu",
     "prelu_kernel": "under prelu",
     "put_along_dim": "under scatter",
     "resample": "under interpolate and grid_sample",

@@ -249,6 +249,17 @@ cdef cnp.ndarray contiguous(cnp.ndarray array):
     return out
 
 
+def in_c_order(object array, object dtype=None):
+    """An array as it is, or a copy if it has to be: in C order, aligned and of `dtype`, as compiled functions take it.
+
+    `numpy.ascontiguousarray` lets an array pass that begins between two elements' places.
+    """
+    cdef cnp.ndarray found = array
+    if dtype is not None:
+        found = found.astype(dtype, order="K", copy=False)
+    return contiguous(found)
+
+
 cdef cnp.ndarray laid_out_as(cnp.ndarray array, cnp.ndarray x):
     cdef cnp.ndarray out
     if cnp.PyArray_SAMESHAPE(array, x) and lie_alike(array, x) and cnp.PyArray_ISBEHAVED_RO(array):

@@ -18,6 +18,7 @@ cdef extern from *:
     typedef struct {
         void (*along)(const void *, void *, Py_ssize_t, double, double);
         void (*across)(const void *, void *, Py_ssize_t, const void *, const void *);
+        int wide;
     } pg_slopes;
     """
     # The loops of a reduction of numbers of one type. A result has `fields` doubles of state, each in a plane of its
@@ -43,6 +44,7 @@ cdef extern from *:
         # neighbours of one result, and of n results
         void (*along)(const void *x, void *out, Py_ssize_t n, double a, double b) noexcept nogil
         void (*across)(const void *x, void *out, Py_ssize_t n, const void *a, const void *b) noexcept nogil
+        bint wide       # whether a and b of n results are doubles, not of the elements' type
 
 # What is made of the states of `n` results, the first of which has number `first`, the next first + step, ...
 ctypedef void (*Finish)(

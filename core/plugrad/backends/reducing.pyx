@@ -320,8 +320,9 @@ cdef void numbers_of(const Job *job, const Place *the, const double *all, bint w
 cdef void put(const Job *job, const Place *the) noexcept nogil:
     cdef double[TILE] a
     cdef double[TILE] b
-    numbers_of(job, the, job.a, job.walk.along, a)
-    numbers_of(job, the, job.b, job.walk.along, b)
+    cdef bint wide = job.walk.along or job.slopes.wide
+    numbers_of(job, the, job.a, wide, a)
+    numbers_of(job, the, job.b, wide, b)
     put_rows(job, the, 0, the.x - job.x, a, b)
 
 

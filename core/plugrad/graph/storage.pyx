@@ -75,6 +75,7 @@ cdef object backward_widened(Fused fused, Node node, PyObject **args, int n):
     """What a backward kernel makes of widened arrays, each gradient rounded as its input needs it."""
     cdef Backend backend = node.meta.backend
     cdef list wide = []
+    cdef PyObject *items[32]
     cdef int i, kind
     for i in range(n):
         item = <object>args[i]
@@ -84,7 +85,8 @@ cdef object backward_widened(Fused fused, Node node, PyObject **args, int n):
         elif kind == LIKE:
             item = widened_metas(backend, item)
         wide.append(item)
-    result = fused.kernel.call(tuple(wide), ())
+        items[i] = <PyObject *>item
+    result = fused.kernel.call_all(items, n)
     if not isinstance(result, (tuple, list)):
         return rounded_for(node, 0, result)
     return tuple([rounded_for(node, i, item) for i, item in enumerate(result)])

@@ -28,6 +28,16 @@ def gelu_backward(grad, input, approximate):
     )
 
 
+def glu_backward(grad, input, gate, needs):
+    """Both gradients of ``standard::glu_kernel``."""
+    to_input = kernel("grad * sigmoid(gate)", "grad", "gate")
+    to_gate = kernel("sigmoid(gate) * sigmoid(-gate) * grad * input", "grad", "input", "gate")
+    return (
+        to_input(grad, gate) if needs[0] else None,
+        to_gate(grad, input, gate) if needs[1] else None,
+    )
+
+
 def _chosen(expressions, approximate):
     if approximate not in expressions:
         raise ValueError(f"gelu: approximate is 'none' or 'tanh', got {approximate!r}")

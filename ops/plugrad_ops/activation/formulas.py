@@ -10,7 +10,8 @@ import numpy as np
 from plugrad import composite, elementwise, operator, ops
 from plugrad_ops.activation import formulas_cpu as cpu
 from plugrad_ops.activation import reference
-from plugrad_ops.sampling import unary
+from plugrad_ops.arithmetic.ops import is_number
+from plugrad_ops.sampling import binary, unary
 
 
 def _around(*points, low=-4.0, high=4.0, **constants):
@@ -170,7 +171,7 @@ def glu(input, dim=-1):
     if odd:
         raise RuntimeError(f"glu: the size along dim={dim} must be even, got shape {input.shape}")
     first, second = (ops.narrow(input, dim, start, half) for start in (0, half))
-    return first * ops.sigmoid(second)
+    return ops.glu_kernel(first, second)
 
 
 @glu.samples
@@ -214,3 +215,21 @@ def _(grad, input):
 
 tanhshrink.backward_kernel(cpu.tanhshrink_backward, cuda="grad * square(tanh(input))")
 tanhshrink.samples(_around(-1e-3, 0.0, 30.0))
+
+
+@operator("standard::glu_kernel", elementwise=True, cpu=cpu.glu, cuda="input * sigmoid(gate)")
+def glu_kernel(input, gate):
+    """`input` times the sigmoid of `gate`; the two broadcast. See `glu`."""
+    return reference.glu_of(input, gate)
+
+
+@glu_kernel.backward
+def _(grad, input, gate, needs):
+    share = (reference.sigmoid_of if is_number(gate) else ops.sigmoid)(gate)
+    # The slope of the sigmoid first: it alone cannot overflow.
+    slope = share * ops.sigmoid(-gate) if needs.gate else None
+    return grad * share if needs.input else None, slope * grad * input if needs.gate else None
+
+
+glu_kernel.backward_kernel(cpu.glu_backward, cuda=".cuda:glu_backward")
+glu_kernel.samples(binary)

@@ -5,7 +5,7 @@ cimport numpy as cnp
 
 from plugrad.graph.op import PlainKernel
 cimport plugrad_ops.vector_logs  # its macros  # no-cython-lint
-from plugrad_ops.loops cimport binary, pg_binary_loops, pg_unary_loops, unary
+from plugrad_ops.loops cimport Binary, binary, pg_binary_loops, pg_unary_loops, unary
 from plugrad_ops.nary cimport Nary, nary, pg_nary_loops
 
 from plugrad_ops.activation import reference
@@ -17,6 +17,7 @@ cdef extern from *:
     """
     #define PG_E(v) PG_F(pg_decay, v)
     #define PG_SIGMOID(v) ((v >= 0 ? 1 : PG_E(v)) / (1 + PG_E(v)))
+    #define PG_SLOPE(v) (PG_E(v) / ((1 + PG_E(v)) * (1 + PG_E(v))))     /* of the sigmoid */
     /* tanh(log(1 + exp(v))), by the exponential alone */
     #define PG_UP(v) (v >= 0 ? 1 + 2 * PG_E(v) : PG_E(v) * (PG_E(v) + 2))
     #define PG_MISH(v) (PG_UP(v) / (PG_UP(v) + 2 * (v >= 0 ? PG_E(v) * PG_E(v) : 1)))
@@ -31,6 +32,7 @@ cdef extern from *:
     PG_UNARY(pg_softsign, x / (1 + PG_F(fabs, x)))
     PG_UNARY(pg_tanhshrink, x - PG_TANH(x))
     PG_BINARY(pg_prelu, x > 0 ? x : y * x)
+    PG_BINARY(pg_glu, x * PG_SIGMOID(y))
 
     /* y and z: the constants */
     PG_TWO(pg_celu, x > 0 ? x : y * PG_EXPM1(x / y))
@@ -50,13 +52,15 @@ cdef extern from *:
     PG_THREE(pg_threshold_grad, y <= z ? 0 : x)
     PG_THREE(pg_prelu_grad, y > 0 ? x : z * x)
     PG_TWO(pg_prelu_weight_grad, y > 0 ? 0 : x * y)
+    /* z: the gate, whose slope comes first: it alone cannot overflow */
+    PG_THREE(pg_glu_gate_grad, PG_SLOPE(z) * x * y)
     """
     const pg_unary_loops pg_hardsigmoid, pg_hardswish, pg_mish, pg_selu, pg_softsign, pg_tanhshrink
-    const pg_binary_loops pg_prelu
+    const pg_binary_loops pg_prelu, pg_glu
     const pg_nary_loops pg_celu, pg_softshrink, pg_hardshrink, pg_threshold
     const pg_nary_loops pg_hardsigmoid_grad, pg_hardswish_grad, pg_mish_grad, pg_selu_grad, pg_softsign_grad
     const pg_nary_loops pg_tanhshrink_grad, pg_celu_grad, pg_shrink_grad, pg_threshold_grad
-    const pg_nary_loops pg_prelu_grad, pg_prelu_weight_grad
+    const pg_nary_loops pg_prelu_grad, pg_prelu_weight_grad, pg_glu_gate_grad
 
 
 # ---- kernels -------------------------------------------------------------------------------------------------
@@ -68,6 +72,7 @@ selu = unary(reference.selu_of, &pg_selu)
 softsign = unary(reference.softsign_of, &pg_softsign)
 tanhshrink = unary(reference.tanhshrink_of, &pg_tanhshrink)
 prelu = binary(reference.prelu_of, &pg_prelu)
+glu = binary(reference.glu_of, &pg_glu)
 celu = nary(reference.celu_of, &pg_celu)
 softshrink = nary(reference.softshrink_of, &pg_softshrink)
 hardshrink = nary(reference.hardshrink_of, &pg_hardshrink)
@@ -95,3 +100,16 @@ def _prelu_backward(grad, input, weight, needs):
 
 
 prelu_backward = PlainKernel(_prelu_backward)
+
+cdef Binary _glu = glu
+cdef Nary _glu_gate_grad = nary(reference.glu_gate_grad_of, &pg_glu_gate_grad)
+
+
+def _glu_backward(grad, input, gate, needs):
+    return (
+        _glu.call2(grad, gate) if (<tuple>needs)[0] else None,
+        _glu_gate_grad.call((grad, input, gate), ()) if (<tuple>needs)[1] else None,
+    )
+
+
+glu_backward = PlainKernel(_glu_backward)

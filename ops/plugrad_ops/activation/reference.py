@@ -147,6 +147,11 @@ def prelu_of(x, weight):
     return np.where(x > 0, x, weight * x)
 
 
+def glu_of(x, gate):
+    share = sigmoid_of(gate)
+    return x * (share if isinstance(gate, np.ndarray) else float(share))
+
+
 def celu_of(x, alpha):
     return np.where(x > 0, x, alpha * np.expm1(x / alpha))
 
@@ -209,3 +214,8 @@ def prelu_grad_of(grad, input, weight):
 
 def prelu_weight_grad_of(grad, input):
     return np.where(input > 0, 0, grad * input)
+
+
+def glu_gate_grad_of(grad, input, gate):
+    decay = np.exp(-np.abs(gate))
+    return decay / ((decay + 1) * (decay + 1)) * grad * input

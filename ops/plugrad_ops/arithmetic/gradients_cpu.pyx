@@ -26,6 +26,19 @@ cdef extern from *:
     #define PG_LN2 ((real)0.69314718055994530942)
     #define PG_LN10 ((real)2.30258509299404568402)
 
+    /* x / z * (y / z). Where the greater quotient overflows that is inf * 0, or too much: then it is the last to be
+       formed, of a product that does not underflow. */
+    #define PG_OVER_SQUARE(name, T, half)                                                   \\
+        PG_INLINE T name(T x, T y, T z) {                                                   \\
+            const int first = PG_F(fabs, x) > PG_F(fabs, y);                                \\
+            const T most = PG_PICK(first, x, y), least = PG_PICK(first, y, x) / z;          \\
+            const int over = PG_F(fabs, most) > PG_F(fabs, z) * half;                       \\
+            const T found = PG_PICK(over, least * most, most) / z;                          \\
+            return PG_PICK(over, found, found * least); }
+    PG_OVER_SQUARE(pg_over_square, double, 0x1p1023)
+    PG_OVER_SQUARE(pg_over_squaref, float, 0x1p127f)
+    #define PG_DIVISOR(x, y, z) _Generic((x), float: pg_over_squaref, default: pg_over_square)(x, y, z)
+
     /* x: the incoming gradient; y: the output */
     PG_TWO(pg_sqrt_grad, x / (2 * y))
     PG_TWO(pg_rsqrt_grad, (real)-0.5 * x * (y * y * y))
@@ -43,7 +56,7 @@ cdef extern from *:
     PG_TWO(pg_erf_grad, x * PG_EXP(-(y * y)) * (real)1.12837916709551257390)
     PG_TWO(pg_erfc_grad, x * PG_EXP(-(y * y)) * (real)-1.12837916709551257390)
     /* y and z: the inputs */
-    PG_THREE(pg_divisor_grad, -(x / z) * (y / z))
+    PG_THREE(pg_divisor_grad, -PG_DIVISOR(x, y, z))
     PG_THREE(pg_base_grad, x * (PG_POW(PG_PICK(z == 0, (real)1, y), z - 1) * z))
     PG_THREE(pg_exponent_grad, x * (PG_POW(y, z) * PG_LOG((y == 0) & (z >= 0) ? (real)1 : y)))
     PG_TWO(pg_logit_grad, PG_PICK((y < 0) | (y > 1), (real)NAN, x / (y * (1 - y))))
@@ -130,7 +143,13 @@ def erfc_grad_of(grad, input):
 
 
 def divisor_grad_of(grad, input, other):
-    return -(grad / conj(other)) * conj(input / other)
+    first, second = grad / conj(other), conj(input / other)
+    found = -(first * second)
+    if not np.isfinite(found).all():  # as in pg_over_square
+        swapped = np.abs(first) < np.abs(second)
+        most, least = np.where(swapped, conj(input), grad), np.where(swapped, first, second)
+        found = np.where(np.isfinite(found), found, -(least * most) / conj(other))
+    return found
 
 
 def base_grad_of(grad, input, exponent):
@@ -191,7 +210,8 @@ cdef Binary _div = cpu.div
 cdef Nary _square_grad = square_backward
 cdef Nary _cube_grad = nary(cube_grad_of, &pg_cube_grad)
 cdef Nary _fourth_grad = nary(fourth_grad_of, &pg_fourth_grad)
-cdef Nary _divisor_grad = nary(divisor_grad_of, &pg_divisor_grad)
+divisor_gradient = nary(divisor_grad_of, &pg_divisor_grad)
+cdef Nary _divisor_grad = divisor_gradient
 cdef Nary _inverse_grad = nary(inverse_grad_of, &pg_inverse_grad)
 cdef Nary _root_grad = nary(root_grad_of, &pg_root_grad)
 cdef Nary _base_grad = nary(base_grad_of, &pg_base_grad)

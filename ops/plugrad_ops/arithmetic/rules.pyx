@@ -6,6 +6,8 @@ They are plain compositions of operators, as a plugin could write them too; comp
 from plugrad.graph.backend cimport COMPLEX
 from plugrad.graph.tensor cimport Tensor
 
+from plugrad import ops
+
 
 cdef inline object conj(object value):
     """``value.conj()``, without a call where it is real; `value` may be a Python number."""
@@ -27,8 +29,7 @@ def mul(grad, input, other, needs):
 
 
 def div(grad, input, other, needs):
-    to_input = grad / conj(other)
-    return to_input, -(to_input * conj(input / other)) if (<tuple>needs)[1] else None
+    return grad / conj(other), ops.divisor_gradient(grad, input, other) if (<tuple>needs)[1] else None
 
 
 def neg(grad):

@@ -12,6 +12,7 @@ import numpy as np
 
 from plugrad import Tensor, composite, operator, ops
 from plugrad_ops.arithmetic import gradients_cpu, special_cpu
+from plugrad_ops.arithmetic.ops import is_number
 from plugrad_ops.sampling import binary, unary
 
 
@@ -277,6 +278,15 @@ def _times_log(log, input, other):
     return out
 
 
+def _scaled_by_log(log, grad, input, other):
+    """The gradient by `input` where `other` is a number, whose logarithm need not be rounded to a tensor's dtype."""
+    with np.errstate(all="ignore"):
+        factor = float(log(other))
+    if math.isfinite(factor) or other != other:
+        return grad * factor
+    return ops.where(input == 0, 0.0, grad * factor)
+
+
 @operator(
     "standard::xlogy",
     elementwise=True,
@@ -290,6 +300,8 @@ def xlogy(input, other):
 
 @xlogy.backward
 def _(grad, input, other, needs):
+    if is_number(other):
+        return _scaled_by_log(np.log, grad, input, other), None
     # At input = 0 the value is 0 for all of other <= 0, and so are the derivatives there.
     flat = (other <= 0) & (input == 0)
     safe = ops.where(flat, 1.0, other)
@@ -314,6 +326,8 @@ def xlog1py(input, other):
 
 @xlog1py.backward
 def _(grad, input, other, needs):
+    if is_number(other):
+        return _scaled_by_log(np.log1p, grad, input, other), None
     flat = (other <= -1) & (input == 0)
     safe = ops.where(flat, 0.0, other)
     return grad * ops.log1p(safe), grad * input / (safe + 1.0) if needs.other else None

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from plugrad.backends.copies import in_c_order
 from plugrad_ops.convolution import cpu
 
 __all__ = [
@@ -34,7 +35,7 @@ def computable(*arrays):
     """The arrays in C order, in float32 or float64; None stays."""
     narrow = all(x is None or x.dtype.itemsize <= 4 for x in arrays)
     dtype = np.float32 if narrow else np.float64
-    return [None if x is None else np.ascontiguousarray(x, dtype) for x in arrays]
+    return [None if x is None else in_c_order(x, dtype) for x in arrays]
 
 
 def _tiles(w, images, per_window, most=None):
@@ -216,7 +217,7 @@ def convolution_weight(w, grad, input, groups):
             out = part if out is None else np.add(out, part, out=out)
     if out is None:
         return np.zeros(shape, grad.dtype)
-    return np.ascontiguousarray(out.swapaxes(1, 2), grad.dtype).reshape(shape)
+    return in_c_order(out.swapaxes(1, 2), grad.dtype).reshape(shape)
 
 
 def im2col(w, input):

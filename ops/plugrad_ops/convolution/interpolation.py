@@ -72,7 +72,7 @@ def interpolate(
     NotImplementedError
         The mode is unknown, is not for this number of dimensions, or `antialias` is asked for.
     RuntimeError
-        The result, or the input apart from its batch, would be empty.
+        The input apart from its batch is empty, or the result (but for mode "area", as in adaptive pooling).
     """
     n, sizes = input.ndim - 2, tuple(input.shape[2:])
     kind, dims = MODES.get(mode, ("", ()))
@@ -87,7 +87,8 @@ def interpolate(
     if align_corners is not None and not weighted:
         raise ValueError(f"interpolate: align_corners means nothing for mode {mode!r}")
     goals, factors = _goals(sizes, size, scale_factor, recompute_scale_factor)
-    if min(goals) < 1 or 0 in input.shape[1:]:
+    least = 0 if kind == "adaptive" else 1  # an average has no place to be worked out
+    if min(goals) < least or 0 in input.shape[1:]:
         raise RuntimeError(
             f"interpolate: input and result must have elements, got an input of shape {tuple(input.shape)} and the "
             f"spatial shape {tuple(goals)}"

@@ -9,6 +9,7 @@ from functools import lru_cache
 import numpy as np
 
 from plugrad import operator, ops
+from plugrad.backends.copies import in_c_order
 from plugrad_ops.convolution import maxima_cpu
 from plugrad_ops.convolution.columns import computable
 from plugrad_ops.convolution.maps import adaptive_ends, pooled_length
@@ -154,7 +155,7 @@ def _(grad, indices, like, spans):
     shape = tuple(like.input.shape)
     (values,) = computable(grad[0])
     count = math.prod(shape[: len(shape) - len(spans)])
-    out = maxima_cpu.add_at_maxima(values, np.ascontiguousarray(indices), shape, count)
+    out = maxima_cpu.add_at_maxima(values, in_c_order(indices), shape, count)
     return out.astype(grad[0].dtype, copy=False)
 
 

@@ -14,6 +14,7 @@ from libc.string cimport memset
 import numpy as np
 
 from plugrad.backends.recycling cimport fresh
+from plugrad.backends.copies import in_c_order
 from plugrad.backends.dtypes import kind as kind_of, rounded
 
 cnp.import_array()
@@ -137,7 +138,7 @@ cdef cnp.npy_intp *dims_of(tuple shape, cnp.npy_intp *dims):
 
 cdef cnp.ndarray integers(object indices, Py_ssize_t n):
     """The indices as int64 in C order; None if one lies outside."""
-    cdef cnp.ndarray at = np.ascontiguousarray(indices, np.int64)
+    cdef cnp.ndarray at = in_c_order(indices, np.int64)
     if outside(<const int64_t *>cnp.PyArray_DATA(at), at.size, n):
         return None
     return at
@@ -204,7 +205,7 @@ def write_along(cnp.ndarray out, object indices, object values, object dim):
     at = integers(indices, a.n)
     if at is None:
         return None
-    source = np.ascontiguousarray(values)
+    source = in_c_order(values)
     if moved(cnp.PyArray_DATA(out), cnp.PyArray_DATA(source), at, a, <int>source.itemsize, False):
         return out
     return None
@@ -223,14 +224,14 @@ def add_along(object values, object indices, tuple shape, object dim):
     if at is None:
         return None
     if a.m == 1:  # no two meet
-        source = np.ascontiguousarray(values)
+        source = in_c_order(values)
         out = fresh(len(shape), dims_of(shape, dims), cnp.PyArray_TYPE(source))
         memset(cnp.PyArray_DATA(out), 0, cnp.PyArray_NBYTES(out))
         moved(cnp.PyArray_DATA(out), cnp.PyArray_DATA(source), at, a, <int>source.itemsize, False)
         return out
     out = np.zeros(shape)
     wide = np.float64 if values.dtype.itemsize == 8 else np.float32
-    source = np.ascontiguousarray(values, wide)
+    source = in_c_order(values, wide)
     cdef double *sums = <double *>cnp.PyArray_DATA(out)
     cdef const int64_t *index = <const int64_t *>cnp.PyArray_DATA(at)
     cdef void *terms = cnp.PyArray_DATA(source)
@@ -324,7 +325,7 @@ def first_of_rows(object rows, Py_ssize_t k, bint largest):
     cdef cnp.ndarray source, best, out
     cdef Py_ssize_t count = rows.shape[0], n = rows.shape[1], r
     wide = np.float64 if rows.dtype == np.float64 else np.float32 if rows.dtype.kind == "f" else np.int64
-    source = np.ascontiguousarray(rows, wide)
+    source = in_c_order(rows, wide)
     best = np.empty(k, wide)
     out = np.empty((count, k), np.int64)
     cdef void *there = cnp.PyArray_DATA(source)

@@ -5,6 +5,7 @@ import math
 import numpy as np
 
 from plugrad.backends import dtypes
+from plugrad.backends.copies import in_c_order
 from plugrad_ops.linalg import cpu
 
 BLOCK = 48
@@ -47,7 +48,7 @@ def _substitute(matrix, x, upper, unit):
     """Solve in place: one half of the unknowns, what they contribute to the others, the other half."""
     n = matrix.shape[-1]
     if n <= BLOCK:
-        rows = np.ascontiguousarray(x)
+        rows = in_c_order(x)
         cpu.substitute(matrix, rows, upper, unit)
         if rows is not x:
             x[...] = rows
@@ -74,7 +75,7 @@ def lu_factor(array):
 
 def _panel(factors, pivots, info, start, end):
     """Eliminate the columns from `start` to `end`, and bring those behind up to date."""
-    own = np.ascontiguousarray(factors[:, start:, start:end])
+    own = in_c_order(factors[:, start:, start:end])
     exchanged = np.zeros((len(own), end - start), np.int32)
     found = np.zeros_like(info)
     cpu.eliminate(own, exchanged, found)
@@ -86,7 +87,7 @@ def _panel(factors, pivots, info, start, end):
             matrix[start:] = matrix[order[start:]]
     factors[:, start:, start:end] = own
     if end < factors.shape[-1]:
-        behind = np.ascontiguousarray(factors[:, start:end, end:])
+        behind = in_c_order(factors[:, start:end, end:])
         cpu.substitute(own[:, : end - start], behind, False, True)
         factors[:, start:end, end:] = behind
         factors[:, end:, end:] -= np.matmul(own[:, end - start :], behind)

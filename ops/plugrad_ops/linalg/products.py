@@ -156,7 +156,8 @@ def _added(name, input, product, beta, alpha):
     if alpha != 1:
         product = alpha * product
     if beta == 0:
-        return product + ops.zeros_like(input)
+        # Zeros that hang on it, so that its gradient is zeros, too.
+        return product + ops.where(False, input, 0)
     return product + (input if beta == 1 else beta * input)
 
 

@@ -14,7 +14,7 @@
 
 cimport numpy as cnp
 from cpython.object cimport PyObject
-from libc.math cimport isfinite, log
+from libc.math cimport INFINITY, NAN, isfinite, log
 from libc.stdlib cimport free, malloc
 
 from plugrad.backends.copies cimport contiguous
@@ -94,6 +94,11 @@ cdef struct Work:
 
 # ---- rows ----------------------------------------------------------------------------------------------------
 
+cdef inline double finite_or_nan(double total) noexcept nogil:
+    """Beside an infinite element there are no probabilities, and inf - inf would be met in some of the classes only."""
+    return NAN if total == INFINITY else total
+
+
 cdef inline void sums_of(
     const real *x, real *tops, real *out, double *totals, Py_ssize_t rows, Py_ssize_t n, bint keep
 ) noexcept nogil:
@@ -106,7 +111,7 @@ cdef inline void sums_of(
     if n >= LONG:
         for i in range(rows):
             row_sums(real is double, x + i * n, out + i * n if keep else NULL, n, found)
-            tops[i], totals[i] = <real>found[0], found[1]
+            tops[i], totals[i] = <real>found[0], finite_or_nan(found[1])
         return
     if real is float:
         pg_tops_float(x, tops, rows, n)
@@ -120,6 +125,8 @@ cdef inline void sums_of(
         pg_exps_float(x, tops, out, totals, rows, n)
     else:
         pg_exps_double(x, tops, out, totals, rows, n)
+    for i in range(rows):
+        totals[i] = finite_or_nan(totals[i])
 
 
 cdef inline Py_ssize_t rows_together(Py_ssize_t n) noexcept nogil:

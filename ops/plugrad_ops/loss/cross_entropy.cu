@@ -32,7 +32,7 @@ extern "C" __global__ void __launch_bounds__(ROW_THREADS) losses(
         if (row >= rows.count || place_in_team() != 0) continue;
         C value = 0;
         if (length) {
-            const C scale = plugrad::isinf(found.top) ? found.top : found.top + plugrad::log(found.sum);
+            const C scale = plugrad::isinf(found.top) ? found.top - found.top : found.top + plugrad::log(found.sum);
             value = scale - load(from[wanted * rows.step[0]]);
             if (smoothing != 0) value = (C(1) - even_share) * value + even_share * (scale - total / (C)rows.length);
         } else if (counts) atomicMax(outside, (u64)(rows.count - row));

@@ -109,6 +109,7 @@ def softmax_cross_entropy(
     kept = target != ignore_index
     _check_classes(name, target, kept, classes)
     total = stable_logsumexp(input, (dim,), False)
+    total = np.where(total == np.inf, input.dtype.type(np.nan), total)  # no probabilities
     at = np.expand_dims(np.where(kept, target, 0), dim)
     loss = total - np.take_along_axis(input, at, dim).squeeze(dim) if classes else total * 0
     if label_smoothing:

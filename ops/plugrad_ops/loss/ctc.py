@@ -11,6 +11,7 @@ import math
 import numpy as np
 
 from plugrad import Tensor, composite, operator, ops
+from plugrad.backends.copies import in_c_order
 from plugrad.backends.dtypes import wide
 from plugrad_ops.loss import ctc_cpu
 from plugrad_ops.loss.ops import check_reduction
@@ -71,7 +72,7 @@ def check_values(shape, targets, input_lengths, target_lengths, blank):
 
 
 def _plain(array, dtype):
-    return np.ascontiguousarray(array, dtype)
+    return in_c_order(array, dtype)
 
 
 def _indices(*arrays):

@@ -87,7 +87,7 @@ cdef void backward(
         after = now
 
 
-def ctc_losses(real[:, :, ::1] log_probs, const cnp.int64_t[:, ::1] targets, const cnp.int64_t[::1] input_lengths,
+def ctc_losses(const real[:, :, ::1] log_probs, const cnp.int64_t[:, ::1] targets, const cnp.int64_t[::1] input_lengths,
                const cnp.int64_t[::1] target_lengths, Py_ssize_t blank, const real[::1] grad=None):
     """The loss of each sequence or, given the gradient of these, that of `log_probs`.
 

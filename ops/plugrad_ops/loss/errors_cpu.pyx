@@ -33,7 +33,7 @@ cdef extern from *:
     PG_TWO(pg_absolute_error, PG_F(fabs, x - y))
     PG_THREE(pg_huber_error, PG_NEAR(PG_F(fabs, x - y)) * (PG_F(fabs, x - y) - (real)0.5 * PG_NEAR(PG_F(fabs, x - y))))
     /* x: the incoming gradient; y: the input; z: the target; w: delta */
-    PG_THREE(pg_square_slope, x * (2 * (y - z)))
+    PG_THREE(pg_square_slope, 2 * (x * (y - z)))      /* in an order in which what is finite does not overflow */
     PG_THREE(pg_absolute_slope, y - z > 0 ? x : y - z < 0 ? -x : x * (y - z))      /* NaN stays NaN */
     PG_FOUR(pg_huber_slope, x * (y - z < -w ? -w : y - z > w ? w : y - z))
 
@@ -211,7 +211,7 @@ cdef class ErrorGradient(Kernel):
 
 # ---- kernels -------------------------------------------------------------------------------------------------
 
-cdef Nary _square_slope = nary(lambda grad, input, target: grad * (2 * (input - target)), &pg_square_slope)
+cdef Nary _square_slope = nary(lambda grad, input, target: 2 * (grad * (input - target)), &pg_square_slope)
 cdef Nary _absolute_slope = nary(lambda grad, input, target: grad * np.sign(input - target), &pg_absolute_slope)
 cdef Nary _huber_slope = nary(
     lambda grad, input, target, delta: grad * np.clip(input - target, -delta, delta), &pg_huber_slope

@@ -26,7 +26,7 @@ class Errors:
     error : str
         The loss of one pair, an expression of ``input`` and ``target``.
     slope : str
-        Its derivative by ``input``, which is minus that by ``target``.
+        Its derivative by ``input``, which is minus that by ``target``; a product of which the gradient is the first factor.
     constants : tuple of str
         What both may use besides; floats.
     check : callable, optional
@@ -68,7 +68,7 @@ class Errors:
         """Both gradients."""
         count = math.prod(_joint_shape(self.name, input.shape, target.shape))
         names = ("n", *self.constants)
-        slopes = kernel(f"grad / n * ({self.slope})", "grad", *PAIR, constants=names)
+        slopes = kernel(f"grad / n * {self.slope}", "grad", *PAIR, constants=names)
         values = (max(count, 1) if reduction == "mean" else 1, *constants)
         found = slopes(grad, input, target, **dict(zip(names, map(float, values))))
 
@@ -79,7 +79,7 @@ class Errors:
         return grad_input, kernel("-x", "x")(summed(target.shape)) if needs.target else None
 
 
-mse_loss = Errors("mse_loss", "square(input - target)", "2 * (input - target)")
+mse_loss = Errors("mse_loss", "square(input - target)", "(input - target) * 2")
 l1_loss = Errors("l1_loss", "abs(input - target)", "sign(input - target)")
 huber_loss = Errors(
     "huber_loss",

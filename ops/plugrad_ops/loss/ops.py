@@ -61,11 +61,13 @@ def wide_count(dtype, n):
     return np.dtype(dtype).type(n)
 
 
-def _error_gradients(slope, grad, like, needs, reduction):
-    """The gradients of a loss whose derivative by input - target is `slope`."""
+def _error_gradients(slope, grad, like, needs, reduction, times=None):
+    """The gradients of a loss whose derivative by input - target is `slope`, `times` a number that comes last."""
     if reduction == "mean":
         grad = grad / max(slope.numel(), 1)
     slope = grad * slope
+    if times is not None:
+        slope = slope * times
     shape_input, shape_target = like.input.shape, like.target.shape
     grad_input = grad_target = None
     if needs.input:
@@ -77,11 +79,13 @@ def _error_gradients(slope, grad, like, needs, reduction):
     return grad_input, grad_target
 
 
-def _error_arrays(slope, grad, like, needs, reduction):
+def _error_arrays(slope, grad, like, needs, reduction, times=None):
     """`_error_gradients` on arrays; `slope` is overwritten."""
     if reduction == "mean":
         grad = grad / wide_count(grad.dtype, max(slope.size, 1))
     np.multiply(slope, grad, out=slope)
+    if times is not None:
+        np.multiply(slope, times, out=slope)
     grad_input = grad_target = None
     if needs.input:
         grad_input = sum_array_to(slope, like.input.shape)
@@ -128,12 +132,12 @@ mse_loss = operator(
 
 @mse_loss.backward
 def _(grad, input, target, like, needs, reduction):
-    return _error_gradients(2 * (input - target), grad, like, needs, reduction)
+    return _error_gradients(input - target, grad, like, needs, reduction, times=2)
 
 
 def _mse_loss_gradient(grad, input, target, like, needs, reduction):
     slope = np.asarray(input - target)
-    return _error_arrays(np.multiply(slope, 2, out=slope), grad, like, needs, reduction)
+    return _error_arrays(slope, grad, like, needs, reduction, times=2)
 
 
 mse_loss.backward_kernel(errors_cpu.mse_loss_gradient(_mse_loss_gradient))

@@ -99,6 +99,9 @@ def _(grad, input, weight, needs, eps):
     dtype = wide(input.dtype)
     x, g = ops.cast(input, dtype=dtype), ops.cast(grad, dtype=dtype)
     centered = x - ops.mean(x, dim=dims, keepdim=True)
+    centered = centered - ops.mean(
+        centered, dim=dims, keepdim=True
+    )  # what rounding left of a large mean
     rstd = ops.rsqrt(ops.mean(centered * centered, dim=dims, keepdim=True) + eps)
     x = centered * rstd
     along, across = ops.sum(g, dim=dims, keepdim=True), ops.sum(g * x, dim=dims, keepdim=True)

@@ -260,9 +260,11 @@ cdef void slopes(Batch *the, double eps) noexcept nogil:
     if the.out == NULL:
         return
     for c in range(the.channels):
-        the.scale[c] *= the.rstd[c]
+        the.scale[c] *= the.rstd[c] if many > 1 else 0.0  # the result of one number alone does not depend on it
         the.m1[c] = (the.scale[c] * the.s[c] - the.m1[c]) / many
-        the.m2[c] = (the.scale[c] * the.q[c] - 2.0 * the.m2[c] / the.rstd[c]) / many  # x - mean = xhat / rstd
+        if the.m2[c] != 0:
+            the.m2[c] *= 2.0 / the.rstd[c]  # x - mean = xhat / rstd; rstd is 0 where the variance left the range
+        the.m2[c] = (the.scale[c] * the.q[c] - the.m2[c]) / many
     apply_all(the)
 
 

@@ -74,7 +74,7 @@ def normalize_rows(input, weight=None, bias=None, *, length, groups=1, eps=1e-5,
     channels = groups if either is None else either.size
     shape = _blocks(input, channels, length, groups)
     x = input.astype(wide(input.dtype)).reshape(shape)
-    if centered:
+    for _ in range(2 if centered else 0):
         x = x - np.mean(x, axis=(2, 3), keepdims=True)
     out = x / np.sqrt(np.mean(x * x, axis=(2, 3), keepdims=True) + x.dtype.type(eps))
     if weight is not None:
@@ -107,7 +107,7 @@ def _(grad, input, weight, like, needs, length, groups, eps, centered):
     blocks = _blocks(input, channels, length, groups)
     dtype = wide(input.dtype)
     x, g = (ops.reshape(ops.cast(t, dtype=dtype), blocks) for t in (input, grad))
-    if centered:
+    for _ in range(2 if centered else 0):  # the second time, what rounding left of a large mean
         x = x - ops.mean(x, dim=(2, 3), keepdim=True)
     rstd = ops.rsqrt(ops.mean(x * x, dim=(2, 3), keepdim=True) + eps)
     x = x * rstd

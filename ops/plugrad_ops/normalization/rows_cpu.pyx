@@ -146,6 +146,10 @@ cdef void row_gradients(
                 loops.flush(few_b, db, many)
         if the.out == NULL:
             continue
+        if the.n == 1 and the.centered:
+            own[0] = (loops.at(x, 0) - loops.at(x, 0)) * loops.at(g, 0) + 0.0  # 0, or NaN for what is not finite
+            loops.put(own, the.out + at, 1)
+            continue
         m1 = rstd * sums[0] / the.n if the.centered else 0.0
         m2 = rstd * sums[1] / the.n
         if the.span == 1 and the.w != NULL:

@@ -18,8 +18,8 @@ from plugrad.backends.reducing cimport Finish, Loops, Slopes, Walk, mark, plan, 
 from plugrad.backends.sums cimport sum_loops, sum_of, summable, sums
 from plugrad.graph.op cimport Kernel
 from plugrad_ops.reduction.fold_loops cimport (
-    isnormal, pg_centered, pg_largest, pg_moments, pg_others, pg_plus_of, pg_product, pg_ratio, pg_smallest, pg_squares,
-    pg_tied, pg_ties
+    isnormal, pg_centered, pg_largest, pg_moments, pg_others, pg_plus_of, pg_product, pg_ratio, pg_shifted_sums,
+    pg_smallest, pg_squares, pg_tied, pg_ties
 )
 
 from plugrad.backends import CPU
@@ -40,6 +40,7 @@ cdef struct Target:
     void *out
     bint wide
     double degrees  # of freedom
+    double least    # norm whose squares have lost no digits
     bint odd        # whether a result is at an end of the range
 
 
@@ -55,7 +56,7 @@ cdef void finish(
             the.odd = the.odd or (the.wide and not isnormal(value))
         elif the.kind == LENGTH:
             value = sqrt(pg_plus_of(states + i, apart))
-            the.odd = the.odd or value < (1e-150 if the.wide else 1e-18) or value == INFINITY
+            the.odd = the.odd or value < the.least or value == INFINITY
         elif the.kind == VARIANCE:
             value = states[i + 3 * apart] / the.degrees
         elif the.kind == DEVIATION:
@@ -77,6 +78,7 @@ cdef cnp.ndarray fold(cnp.ndarray x, Kind kind, const bint *summed, bint keep, d
     plan(&walk, x, summed)
     out = results(x, summed, keep, cnp.PyArray_TYPE(x))
     target.kind, target.out, target.wide, target.odd = kind, cnp.PyArray_DATA(out), walk.size == 8, False
+    target.least = sqrt(<double>walk.count) * (1e-145 if target.wide else 1e-15)
     target.degrees = walk.count - correction if walk.count > correction else NAN
     if kind == LARGEST:
         loops = pg_largest
@@ -369,6 +371,7 @@ cdef object deviations(object grad, object input, object out, object dim, double
     cdef bint[64] summed
     cdef cnp.ndarray x, g, middle, factor, roots = None
     cdef Known known
+    cdef const Loops *adding
     cdef Py_ssize_t i, many, count = 1
     cdef int d
     cdef double degrees
@@ -391,7 +394,8 @@ cdef object deviations(object grad, object input, object out, object dim, double
         known.out = room(roots)
         for i in range(many):
             known.b[i] = (0.0 if known.out[i] == 0 else known.grad[i] / known.out[i]) / degrees
-    return spread(x, summed, sum_loops(cnp.PyArray_TYPE(x) == cnp.NPY_DOUBLE), NULL, average, &known, pg_centered)
+    adding = sum_loops(True) if cnp.PyArray_TYPE(x) == cnp.NPY_DOUBLE else pg_shifted_sums
+    return spread(x, summed, adding, NULL, average, &known, pg_centered)
 
 
 cdef class NormSlopes(Reduction):

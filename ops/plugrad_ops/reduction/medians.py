@@ -35,7 +35,7 @@ def _chosen_middle(input):
     row = input.ravel("K")
     if np.isnan(row).any():
         return np.asarray(np.nan, input.dtype)
-    return ranked(row, np.array([(row.size - 1) // 2]), 0)[0].reshape(())
+    return ranked(row, np.array([(row.size - 1) // 2]), dim=0)[0].reshape(())
 
 
 @operator(

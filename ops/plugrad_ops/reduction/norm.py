@@ -49,18 +49,25 @@ def _norm(size, p, axes):
         return add_reduce(size != 0, axes, size.dtype, keepdims=True)
     if p == 1:
         return add_reduce(size, axes, keepdims=True)
-    out = _power_sum(size, p, axes)
-    if np.any((out < 1e-150 if size.dtype == np.float64 else out < 1e-18) | np.isinf(out)):
+    if math.prod(size.shape[axis] for axis in axes) == 1:
+        return size.copy()
+    total = _power_sum(size, p, axes)
+    out = _root(total, p)
+    # Powers near the least numbers have lost digits.
+    least = size.size / max(1, total.size) * np.finfo(size.dtype).tiny / np.finfo(size.dtype).eps
+    if np.any((total < least) | np.isinf(total)):
         top = np.maximum.reduce(size, axis=axes, keepdims=True, initial=0)
         top = np.where((top > 0) & np.isfinite(top), top, size.dtype.type(1))
-        out = _power_sum(size / top, p, axes) * top
+        out = _root(_power_sum(size / top, p, axes), p) * top
     return out
 
 
 def _power_sum(size, p, axes):
-    if p == 2:
-        return np.sqrt(add_reduce(np.square(size), axes, keepdims=True))
-    return add_reduce(size**p, axes, keepdims=True) ** (1 / p)
+    return add_reduce(np.square(size) if p == 2 else size**p, axes, keepdims=True)
+
+
+def _root(total, p):
+    return np.sqrt(total) if p == 2 else total ** (1 / p)
 
 
 def _norm_kinks(input, *, tol, p=2.0, dim=None, keepdim=False):

@@ -30,8 +30,10 @@ def degrees_of(shape, dim, correction):
 
 
 def _variance(name, input, dim, unbiased, keepdim, correction):
+    """The variance, in double at least: squares of float32 leave its range early."""
     dim, correction = spread_options(dim, unbiased, correction)
     axes = normalize_dims(name, dim, input.ndim)
+    input = input.astype(np.promote_types(input.dtype, np.float64), copy=False)
     count = reduced_count(input.shape, dim)
     mean = add_reduce(input, axes, keepdims=True) / input.dtype.type(count)
     square = np.square(input - mean)
@@ -72,25 +74,32 @@ var = operator(
 )(var)
 
 
+def _centered(input, dim):
+    """Deviations from the mean; the second time, what rounding left of a large mean."""
+    apart = input - ops.mean(input, dim=dim, keepdim=True)
+    return apart - ops.mean(apart, dim=dim, keepdim=True)
+
+
 @var.backward
 def _(grad, input, dim, unbiased, keepdim, correction):
     dim, correction = spread_options(dim, unbiased, correction)
     scale = 2 / degrees_of(input.shape, dim, correction)
-    return kept(grad * scale, input.shape, dim, keepdim) * (
-        input - ops.mean(input, dim=dim, keepdim=True)
-    )
+    return kept(grad * scale, input.shape, dim, keepdim) * _centered(input, dim)
 
 
-def _deviations(input, dim):
+def _spread_slopes(scale, input, dim, keepdim):
+    """Deviations from the mean times what is the same for all, in double at least."""
     axes = normalize_dims("var", dim, input.ndim)
-    count = input.dtype.type(reduced_count(input.shape, dim))
-    return input - add_reduce(input, axes, keepdims=True) / count
+    x = input.astype(np.promote_types(input.dtype, np.float64), copy=False)
+    x = x - add_reduce(x, axes, keepdims=True) / x.dtype.type(reduced_count(x.shape, dim))
+    return (spread_array(scale, x.shape, dim, keepdim) * x).astype(input.dtype, copy=False)
 
 
 def _var_slopes(grad, input, dim, unbiased, keepdim, correction):
     dim, correction = spread_options(dim, unbiased, correction)
-    scale = input.dtype.type(2 / degrees_of(input.shape, dim, correction))
-    return spread_array(grad * scale, input.shape, dim, keepdim) * _deviations(input, dim)
+    scale = grad.astype(np.promote_types(grad.dtype, np.float64), copy=False)
+    scale = scale * (2 / degrees_of(input.shape, dim, correction))
+    return _spread_slopes(scale, input, dim, keepdim)
 
 
 var.backward_kernel(folds.VarianceSlopes(_var_slopes))
@@ -125,19 +134,19 @@ std = operator(
 @std.backward
 def _(grad, input, out, dim, unbiased, keepdim, correction):
     dim, correction = spread_options(dim, unbiased, correction)
-    flat = out == 0
-    scale = ops.where(flat, 0, grad / ops.where(flat, 1, out)) / degrees_of(
-        input.shape, dim, correction
-    )
-    return kept(scale, input.shape, dim, keepdim) * (input - ops.mean(input, dim=dim, keepdim=True))
+    flat, shape = out == 0, input.shape
+    scale = ops.where(flat, 0, grad) / degrees_of(shape, dim, correction)
+    # Deviations are as large as `out`; 1 / out may leave the range.
+    ratio = _centered(input, dim) / kept(ops.where(flat, 1, out), shape, dim, keepdim)
+    return kept(scale, shape, dim, keepdim) * ratio
 
 
 def _std_slopes(grad, input, out, dim, unbiased, keepdim, correction):
     dim, correction = spread_options(dim, unbiased, correction)
-    flat = out == 0
+    flat, out = out == 0, out.astype(np.promote_types(out.dtype, np.float64), copy=False)
     scale = np.where(flat, 0, grad / np.where(flat, 1, out))
-    scale = (scale / degrees_of(input.shape, dim, correction)).astype(input.dtype)
-    return spread_array(scale, input.shape, dim, keepdim) * _deviations(input, dim)
+    scale = scale / degrees_of(input.shape, dim, correction)
+    return _spread_slopes(scale, input, dim, keepdim)
 
 
 std.backward_kernel(folds.DeviationSlopes(_std_slopes))

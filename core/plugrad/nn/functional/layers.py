@@ -14,8 +14,22 @@ __all__ = [
 
 
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """``input @ weight.T + bias``: input (*, in), weight (out, in), bias (out)."""
+    """``input @ weight.T + bias``: input (*, in), weight (out, in), bias (out); or weight (in), bias ()."""
+    if weight.ndim == 1:
+        return _of_one_feature(input, weight, bias)
     return ops.linear(input, weight, bias)
+
+
+def _of_one_feature(input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """`linear` of a vector of weights, whose result lacks the last dimension."""
+    fits = input.ndim and input.shape[-1] == weight.shape[0]
+    if not fits or (bias is not None and bias.ndim):
+        raise RuntimeError(
+            f"linear: a weight of shape {weight.shape} takes input (..., {weight.shape[0]}) and a bias of shape (), got "
+            f"{input.shape} and {None if bias is None else bias.shape}"
+        )
+    out = ops.matmul(input, weight)
+    return out if bias is None else out + bias
 
 
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
