@@ -74,7 +74,7 @@ cdef class Kernel:
         self.function = function
 
     def __call__(self, *args, **constants):
-        """Call from Python, with constants in their order. Of other numbers of arguments the function knows what to do."""
+        """Call from Python, constants in their order. What other numbers of arguments mean, the function knows."""
         if len(args) + len(constants) != _arity(self.function) >= 0:
             return self.function(*args, **constants)
         return self.call(args + tuple(constants.values()), tuple(constants))

@@ -147,7 +147,7 @@ cdef inline object saved_array(Tensor tensor):
 
 
 cdef object hooked(Tensor tensor):
-    """What the pack hook makes of a value to be saved, or the value. It is shown without its graph, a leaf as a leaf."""
+    """What the pack hook makes of a value to be saved, or the value; shown without its graph, a leaf as a leaf."""
     cdef Tensor shown = make(tensor._array, tensor.meta)
     shown.counter = counter_of(tensor)
     shown.tangent = tensor.tangent
