@@ -38,7 +38,7 @@ cdef enum:
     MOST_FIELDS = 4
     WORK = 32_768       # elements that are worth a thread's attention
     FEW_TASKS = 16
-    ROWS = 64           # of a part, at least, where a row meets as many states, whose joining counts
+    ROWS = 128          # of a part, at least, where a row meets as many states, whose joining counts
     NEAR = 2048         # products that are reduced together
     LINE = 16           # elements of a line of the cache
     PARTS = 64

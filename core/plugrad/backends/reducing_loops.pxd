@@ -152,8 +152,15 @@ cdef extern from *:
     #define PG_JOIN(OP) static void pg_join_##OP(double *s, const double *later, Py_ssize_t n, Py_ssize_t apart) { \\
         for (Py_ssize_t j = 0; j < n; j++, s++) PG_COMMIT_##OP(later[j]); }
     /* Of sums, and of what rounding took from them. */
-    #define PG_JOIN_SUMS static void pg_join_plus(double *s, const double *later, Py_ssize_t n, Py_ssize_t apart) { \\
-        for (Py_ssize_t j = 0; j < n; j++, s++) { PG_COMMIT_plus(later[j]); s[apart] += later[j + apart]; } }
+    #define PG_JOIN_SUMS                                                                                          \\
+    PG_STREAM static void pg_join_plus(double *restrict s, const double *later, Py_ssize_t n, Py_ssize_t apart) { \\
+        double *restrict lost = s + apart;                                                                        \\
+        for (Py_ssize_t j = 0; j < n; j++) {                                                                      \\
+            const double v = later[j], t = s[j] + v, z = t - s[j];                                                \\
+            lost[j] = lost[j] + ((s[j] - (t - z)) + (v - z)) + later[j + apart];                                  \\
+            s[j] = t;                                                                                             \\
+        }                                                                                                         \\
+    }
 
     /* Slopes f(x, a, b) of elements x; `real` is the type of all three, which is at least the elements'. */
     #define PG_SLOPES_OF(name, T, R, expr)                                                                        \\
