@@ -314,3 +314,23 @@ def test_the_norm_of_one_element_is_its_size(p):
     (grad,) = plugrad.autograd.grad(out, [leaf], Tensor(np.full((3, 1), 1.3, np.float32)))
     np.testing.assert_allclose(grad.numpy(), 0, atol=1e-7 / 1e-3)
     np.testing.assert_allclose(grad.numpy()[:2], 0, atol=1e-7)
+
+
+@pytest.mark.parametrize("scale", [1e-3, 0.7, 1.5, 1e3])
+@pytest.mark.parametrize("dim", [0, 1])
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_gradients_of_products_that_leave_the_range(dtype, dim, scale):
+    """A product may vanish or overflow where what is left of it without one factor does not."""
+    seed = int(np.random.default_rng().integers(2**31))
+    print("seed", seed)
+    rng = np.random.default_rng(seed)
+    x = ((1 + 0.1 * rng.standard_normal((300, 50))) * scale).astype(dtype)
+    x[0], x[:, 0] = 1e-30, 1e20
+    leaf = plugrad.Tensor(x, requires_grad=True)
+    plugrad.prod(leaf, dim=dim).backward(plugrad.ones(x.shape[1 - dim], dtype=leaf.dtype))
+    with np.errstate(over="ignore", under="ignore"):
+        wide = x.astype(np.longdouble)
+        expected = (wide.prod(axis=dim, keepdims=True) / wide).astype(dtype)
+    close = 1e-4 if dtype == "f4" else 1e-11
+    tiny = np.finfo(dtype).tiny * 10
+    np.testing.assert_allclose(leaf.grad.array, expected, rtol=close, atol=tiny)

@@ -65,6 +65,9 @@ cdef extern from *:
     PG_SLOPES(pg_tied, (x == a) | ((x != x) & (a != a)) ? b : 0)
     PG_SLOPES(pg_ratio, x / a * b)
     PG_SLOPES(pg_others, a / x * b)
+    PG_SLOPES_OF(pg_exact_others, float, double, a / x * b)
+    static const pg_slopes pg_any_others[2] = {{pg_exact_others_along_float, pg_exact_others_across_float, 1},
+                                               {pg_others_along_double, pg_others_across_double, 1}};
 
     /* Extremes by the comparison CMP; I is an integer of T's size. A NaN is kept aside, since no comparison takes it.
        What is left of a run is looked at together with what is before it: twice the same changes nothing. */
@@ -225,6 +228,6 @@ cdef extern from *:
     """
     const Loops[1] pg_shifted_sums
     const Loops[2] pg_largest, pg_smallest, pg_product, pg_squares, pg_ties, pg_moments
-    const Slopes[2] pg_centered, pg_tied, pg_ratio, pg_others
+    const Slopes[2] pg_centered, pg_tied, pg_ratio, pg_others, pg_any_others
     double pg_plus_of(const double *s, Py_ssize_t apart) noexcept nogil
     bint isnormal(double x) noexcept nogil

@@ -18,7 +18,7 @@ from plugrad.backends.reducing cimport Finish, Loops, Slopes, Walk, mark, plan, 
 from plugrad.backends.sums cimport sum_loops, sum_of, summable, sums
 from plugrad.graph.op cimport Kernel
 from plugrad_ops.reduction.fold_loops cimport (
-    isnormal, pg_centered, pg_largest, pg_moments, pg_others, pg_plus_of, pg_product, pg_ratio, pg_shifted_sums,
+    isnormal, pg_any_others, pg_centered, pg_largest, pg_moments, pg_others, pg_plus_of, pg_product, pg_ratio, pg_shifted_sums,
     pg_smallest, pg_squares, pg_tied, pg_ties
 )
 
@@ -261,6 +261,7 @@ cdef struct Known:
     double *a
     double *b
     double count
+    bint unfit  # whether a product is too close to the ends of the range
 
 
 cdef void share(
@@ -281,6 +282,18 @@ cdef void average(
     cdef Py_ssize_t i
     for i in range(n):
         known.a[first + i * step] = sum_of(states + i, apart) / known.count
+
+
+cdef void divide(
+    void *context, const double *states, Py_ssize_t apart, Py_ssize_t first, Py_ssize_t step, Py_ssize_t n
+) noexcept nogil:
+    """Products that will be divided by each factor."""
+    cdef Known *known = <Known *>context
+    cdef Py_ssize_t i
+    for i in range(n):
+        known.a[first + i * step] = states[i]
+        if not (1e-290 < abs(states[i]) < 1e290):
+            known.unfit = True
 
 
 cdef cnp.ndarray spread(
@@ -425,18 +438,24 @@ cdef class ProductSlopes(Reduction):
 
     cdef object call_all(self, PyObject **args, Py_ssize_t n):
         cdef bint[64] summed
-        cdef cnp.ndarray grad, out
+        cdef cnp.ndarray x, grad, out, products, found
         cdef Known known
         cdef Py_ssize_t i
-        cdef double size
+        cdef bint in_range = True
         if not alike(<object>args[0], <object>args[1]) or not alike(<object>args[2], <object>args[1]) or not mark(
             <object>args[3], cnp.PyArray_NDIM(<cnp.ndarray>args[1]), summed
         ):
             return self.otherwise.call_all(args, n)
-        grad, out = doubles(<object>args[0]), doubles(<object>args[2])
-        known.grad, known.out, known.a, known.b = room(grad), room(out), room(out), room(grad)
+        x, grad, out = <cnp.ndarray>args[1], doubles(<object>args[0]), doubles(<object>args[2])
+        known.out, known.a, known.b = room(out), room(out), room(grad)
         for i in range(cnp.PyArray_SIZE(out)):
-            size = abs(known.out[i])
-            if not (1e-30 < size < 1e30):
-                return self.otherwise.call_all(args, n)
-        return spread(<cnp.ndarray>args[1], summed, NULL, NULL, NULL, &known, pg_others)
+            in_range &= 1e-30 < abs(known.out[i]) < 1e30
+        if in_range:
+            return spread(x, summed, NULL, NULL, NULL, &known, pg_others)
+        # Once more then, all in double.
+        products = fresh(cnp.PyArray_NDIM(out), cnp.PyArray_DIMS(out), cnp.NPY_DOUBLE)
+        known.a, known.unfit = room(products), False
+        found = spread(
+            x, summed, pg_product + (cnp.PyArray_TYPE(x) == cnp.NPY_DOUBLE), NULL, divide, &known, pg_any_others
+        )
+        return self.otherwise.call_all(args, n) if known.unfit else found
