@@ -18,8 +18,8 @@ from plugrad.backends.reducing cimport Finish, Loops, Slopes, Walk, mark, plan, 
 from plugrad.backends.sums cimport sum_loops, sum_of, summable, sums
 from plugrad.graph.op cimport Kernel
 from plugrad_ops.reduction.fold_loops cimport (
-    isnormal, pg_any_others, pg_centered, pg_largest, pg_moments, pg_others, pg_plus_of, pg_product, pg_ratio, pg_shifted_sums,
-    pg_smallest, pg_squares, pg_tied, pg_ties
+    isnormal, pg_any_others, pg_centered, pg_largest, pg_moments, pg_others, pg_plus_of, pg_product, pg_ratio,
+    pg_shifted_sums, pg_smallest, pg_squares, pg_tied, pg_ties
 )
 
 from plugrad.backends import CPU
