@@ -627,7 +627,7 @@ def test_a_parameter_that_was_replaced_in_between_is_compared():
 def test_what_is_there_before_and_after_is_not_read(monkeypatch):
     """Arguments and leaves; what two operators in a row save is read once in each run."""
     read = []
-    module = importlib.import_module("plugrad.utils.checkpoint")
+    module = importlib.import_module("plugrad.utils.marks")
     monkeypatch.setattr(
         module, "checksum", lambda array: read.append(array.shape) or checksum(array)
     )

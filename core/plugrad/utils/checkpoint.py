@@ -25,12 +25,12 @@ from typing import Any
 
 from plugrad.autograd.graph import saved_tensors_hooks
 from plugrad.autograd.saved import KeptTensor
-from plugrad.backends.checksum import checksum
 from plugrad.graph.engine import current_run
 from plugrad.graph.grad_mode import enable_grad, is_grad_enabled
 from plugrad.graph.tensor import Tensor
 from plugrad.utils.arguments import kept, leaves, restored, shared_arrays
 from plugrad.utils.generators import GeneratorStates
+from plugrad.utils.marks import Checksums, Mark
 
 __all__ = [
     "CheckpointError",
@@ -227,13 +227,13 @@ class _Call:
         self.context = context
         self.arguments = kept((args, kwargs))
         self.there = {id(array) for array in shared_arrays(self.arguments)}
-        self.checksums = _Checksums()
+        self.checksums = Checksums()
         self.generators: GeneratorStates | None = None
         self.compares = True
         self.stops = True
         self.complete = False
         self.places: list[weakref.ref[_Place]] = []
-        self.marks: list[_Mark | None] = []
+        self.marks: list[Mark | None] = []
 
     @property
     def name(self) -> str:
@@ -246,11 +246,11 @@ class _Call:
         self.marks.append(self.mark(tensor) if self.compares else None)
         return place
 
-    def mark(self, tensor: Tensor) -> _Mark:
+    def mark(self, tensor: Tensor) -> Mark:
         """What a tensor saved by the second run is compared with."""
         if tensor.requires_grad or id(tensor.array) in self.there:
-            return _Mark(tensor, None)
-        return _Mark(tensor, self.checksums.of(tensor))
+            return Mark(tensor, None)
+        return Mark(tensor, self.checksums.of(tensor))
 
     def let_go_of_own(self) -> None:
         """Keep no leaf that the first run has made, and that nobody else has: a checksum will do."""
@@ -269,7 +269,7 @@ class _Call:
         for mark, tensor in own:
             mark.checksum, mark.staying = self.checksums.of(tensor), None
 
-    def compare(self, index: int, tensor: Tensor, checksums: _Checksums) -> None:
+    def compare(self, index: int, tensor: Tensor, checksums: Checksums) -> None:
         """Refuse a second run that saves something else than the first did."""
         mark = self.marks[index]
         if mark is None or mark.fits(tensor, checksums):
@@ -280,52 +280,6 @@ class _Call:
             "the same arguments: no counters, no state that it changes itself. "
             'determinism_check="none" turns this check off.'
         )
-
-
-class _Checksums:
-    """Checksums of saved tensors. What is saved by two operators in a row, as output and as input, is read once."""
-
-    def __init__(self) -> None:
-        self.last: tuple[weakref.ref[Any], int, int] | None = None
-
-    def of(self, tensor: Tensor) -> int:
-        """The checksum of a tensor's values."""
-        array, version = tensor.array, tensor._version
-        if self.last is not None and self.last[0]() is array and self.last[1] == version:
-            return self.last[2]
-        value = checksum(array)
-        self.last = weakref.ref(array), version, value
-        return value
-
-
-class _Mark:
-    """What a tensor saved by a second run is compared with: its memory, if that stays, or a checksum."""
-
-    __slots__ = ("checksum", "kind", "staying", "version")
-
-    def __init__(self, tensor: Tensor, checksum: int | None) -> None:
-        self.checksum = checksum
-        self.staying: Tensor | None = tensor if checksum is None else None
-        self.kind = (tensor.shape, tensor.dtype, tensor.device)
-        self.version = tensor._version
-
-    def fits(self, tensor: Tensor, checksums: _Checksums) -> bool:
-        if self.kind != (tensor.shape, tensor.dtype, tensor.device):
-            return False
-        if self.staying is None:
-            return self.checksum == checksums.of(tensor)
-        if self.staying._version != self.version:
-            return False
-        same = self.staying.array is tensor.array
-        return same or checksum(self.staying.array) == checksums.of(tensor)
-
-    def difference(self, tensor: Tensor) -> str:
-        shape, dtype, device = self.kind
-        if self.staying is not None and self.staying._version != self.version:
-            return f"({dtype}{list(shape)}) was changed in-place since, or by the function itself"
-        if self.kind == (tensor.shape, tensor.dtype, tensor.device):
-            return f"({dtype}{list(shape)}) has other values"
-        return f"is {tensor.dtype}{list(tensor.shape)} on {tensor.device}, was {dtype}{list(shape)} on {device}"
 
 
 class _Place:
@@ -363,7 +317,7 @@ class _Again:
         self.call = call
         self.collected = collected
         self.count = 0
-        self.checksums = _Checksums()
+        self.checksums = Checksums()
         self.open = {
             i
             for i, place in enumerate(call.places)
