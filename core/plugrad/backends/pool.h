@@ -1,9 +1,10 @@
 /* A pool of threads that share the pieces of one loop at a time.
 
-   (a) A piece is claimed by raising `claim`, which holds the number of the loop in its upper half and the next piece in
-       the lower one, so that a thread that comes late can never claim a piece of a loop that is over. The caller takes
-       pieces too, and all of them if nobody else comes: waking a thread takes some 50 microseconds, and nothing waits
-       for that.
+   (a) Each thread has a share of neighbouring pieces, the same ones in each loop of that length, so that it meets again
+       what is in its cache: memory that another thread has just written took three times as long. Who is done takes
+       the last pieces of other shares. The caller has the first share, and takes all if nobody else comes: waking a
+       thread takes some 50 microseconds, and nothing waits for that. A share is one word, which holds the number of the
+       loop, the next piece and the end, so that a thread that comes late can never claim a piece of a loop that is over.
    (b) How a loop is cut depends on its length, its grain and the number of threads alone, not on who is free: results
        are the same each time.
    (c) A thread that has nothing to do looks for work for some microseconds and then sleeps.
@@ -56,6 +57,7 @@ static pg_loop pg_cut(ptrdiff_t n, ptrdiff_t grain, pg_chunk chunk, void *contex
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <string.h>
 
 #if defined(__x86_64__) || defined(__i386__)
 #define PG_PAUSE() __builtin_ia32_pause()
@@ -67,42 +69,63 @@ static pg_loop pg_cut(ptrdiff_t n, ptrdiff_t grain, pg_chunk chunk, void *contex
 
 enum { PG_LOOKS = 2000 };
 
+typedef union {
+    uint64_t word;     /* number of the loop << 32 | next piece << 16 | end */
+    char line[64];     /* of the cache: no two shares in one */
+} pg_share;
+
+enum { PG_MOST_THREADS = 256 };
+
 static struct {
     pthread_mutex_t lock;
     pthread_cond_t work;
     pg_loop loop;
-    uint64_t claim;    /* number of the loop << 32 | next piece */
-    uint32_t pieces;   /* of the present loop; 0 between loops */
+    uint32_t number;
+    int shares;         /* of the present loop */
+    int32_t unclaimed;  /* pieces of it: whether a look at the shares is worth while */
     uint32_t done;
     int busy, started, asleep;
-} pg_pool = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, {0}, 0, 0, 0, 0, 0, 0};
+    pg_share share[PG_MOST_THREADS];
+} pg_pool = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, {0}, 0, 1, 0, 0, 0, 0, 0, {{0}}};
 
-/* Work on the pieces of the loop that is running, if one is. */
-static void pg_work(void)
+/* Claim a piece of a share: the next one, or the last one for another thread than its own. -1: there is none. */
+static int pg_claim(uint64_t *share, int own)
 {
+    uint64_t word = __atomic_load_n(share, __ATOMIC_ACQUIRE);
     for (;;) {
-        uint64_t claim = __atomic_load_n(&pg_pool.claim, __ATOMIC_ACQUIRE);
-        if ((uint32_t)claim >= __atomic_load_n(&pg_pool.pieces, __ATOMIC_ACQUIRE))
-            return;
-        if (__atomic_compare_exchange_n(&pg_pool.claim, &claim, claim + 1, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
-            /* The loop cannot end before this piece is counted. */
-            pg_piece(&pg_pool.loop, (uint32_t)claim);
-            __atomic_add_fetch(&pg_pool.done, 1, __ATOMIC_ACQ_REL);
-        }
+        const int next = (int)(word >> 16 & 0xffff), end = (int)(word & 0xffff);
+        if (next >= end)
+            return -1;
+        if (__atomic_compare_exchange_n(share, &word, own ? word + (1 << 16) : word - 1, 0, __ATOMIC_ACQ_REL,
+                                        __ATOMIC_ACQUIRE))
+            return own ? next : end - 1;
     }
 }
 
-/* Whether there is nothing to do for a thread, the first of which has number 1. */
-static int pg_idle(intptr_t number)
+/* Work on the loop that is running, if one is, as the thread of that number; the caller has number 0. */
+static void pg_work(int number)
+{
+    const int shares = __atomic_load_n(&pg_pool.shares, __ATOMIC_ACQUIRE);
+    int k, piece;
+    for (k = 0; k < shares; k++)
+        while ((piece = pg_claim(&pg_pool.share[(number + k) % shares].word, k == 0)) >= 0) {
+            __atomic_sub_fetch(&pg_pool.unclaimed, 1, __ATOMIC_ACQ_REL);
+            /* The loop cannot end before this piece is counted. */
+            pg_piece(&pg_pool.loop, (uint32_t)piece);
+            __atomic_add_fetch(&pg_pool.done, 1, __ATOMIC_ACQ_REL);
+        }
+}
+
+/* Whether there is nothing to do for the thread of that number. */
+static int pg_idle(int number)
 {
     return number >= __atomic_load_n(&pg_threads, __ATOMIC_RELAXED)
-        || (uint32_t)__atomic_load_n(&pg_pool.claim, __ATOMIC_ACQUIRE)
-            >= __atomic_load_n(&pg_pool.pieces, __ATOMIC_ACQUIRE);
+        || __atomic_load_n(&pg_pool.unclaimed, __ATOMIC_ACQUIRE) <= 0;
 }
 
 static void *pg_worker(void *argument)
 {
-    const intptr_t number = (intptr_t)argument;
+    const int number = (int)(intptr_t)argument;
     for (;;) {
         int look;
         for (look = 0; look < PG_LOOKS && pg_idle(number); look++)
@@ -115,7 +138,7 @@ static void *pg_worker(void *argument)
             pg_pool.asleep--;
             pthread_mutex_unlock(&pg_pool.lock);
         }
-        pg_work();
+        pg_work(number);
     }
     return NULL;
 }
@@ -124,7 +147,8 @@ static void pg_after_fork(void)
 {
     pthread_mutex_init(&pg_pool.lock, NULL);
     pthread_cond_init(&pg_pool.work, NULL);
-    pg_pool.pieces = pg_pool.done = 0;
+    memset(pg_pool.share, 0, sizeof pg_pool.share);
+    pg_pool.unclaimed = 0;
     pg_pool.busy = pg_pool.started = pg_pool.asleep = 0;
 }
 
@@ -162,18 +186,23 @@ static void pg_run(ptrdiff_t n, ptrdiff_t grain, pg_chunk chunk, void *context)
         pg_start();
     pg_pool.loop = loop;
     __atomic_store_n(&pg_pool.done, 0, __ATOMIC_RELAXED);
-    /* First a new number with no piece left to claim under the old limit, then the limit, then the pieces. */
     {
-        const uint64_t number = (__atomic_load_n(&pg_pool.claim, __ATOMIC_RELAXED) >> 32) + 1;
-        __atomic_store_n(&pg_pool.claim, number << 32 | UINT32_MAX, __ATOMIC_RELEASE);
-        __atomic_store_n(&pg_pool.pieces, loop.pieces, __ATOMIC_RELEASE);
+        const uint32_t shares = loop.pieces < (uint32_t)pg_threads ? loop.pieces : (uint32_t)pg_threads;
+        const uint64_t number = (uint64_t)++pg_pool.number << 32;
+        uint32_t k, begin = 0;
+        __atomic_store_n(&pg_pool.shares, (int)shares, __ATOMIC_RELEASE);
+        for (k = 0; k < shares; k++) {
+            const uint32_t end = (uint32_t)((uint64_t)loop.pieces * (k + 1) / shares);
+            __atomic_store_n(&pg_pool.share[k].word, number | begin << 16 | end, __ATOMIC_RELEASE);
+            begin = end;
+        }
         pthread_mutex_lock(&pg_pool.lock);
-        __atomic_store_n(&pg_pool.claim, number << 32, __ATOMIC_RELEASE);
+        __atomic_add_fetch(&pg_pool.unclaimed, (int32_t)loop.pieces, __ATOMIC_ACQ_REL);
         if (pg_pool.asleep)
             pthread_cond_broadcast(&pg_pool.work);
         pthread_mutex_unlock(&pg_pool.lock);
     }
-    pg_work();
+    pg_work(0);
     for (piece = 0; __atomic_load_n(&pg_pool.done, __ATOMIC_ACQUIRE) < loop.pieces; piece++)
         if (piece < PG_LOOKS)
             PG_PAUSE();
