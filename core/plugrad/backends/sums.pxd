@@ -2,10 +2,17 @@
 
 cimport numpy as cnp
 
+from plugrad.backends.real cimport real_type
 from plugrad.backends.reducing cimport Loops
 
 # Whether `sums` takes an array.
 cdef bint summable(cnp.ndarray x) noexcept
+
+
+# Whether `summable` holds of an object that is a float32 or float64 array.
+cdef inline bint summable_real(object array) noexcept:
+    return real_type(array) >= 0 and summable(<cnp.ndarray>array)
+
 
 cdef cnp.ndarray sums(cnp.ndarray x, const bint *summed, bint keep, bint mean)
 

@@ -11,6 +11,7 @@ from cpython.object cimport PyObject
 from libc.string cimport memset
 
 from plugrad.backends.copies cimport flat, laid_out_as
+from plugrad.backends.real cimport is_real
 from plugrad.backends.recycling cimport fresh, fresh_like
 from plugrad.graph.op cimport Kernel
 from plugrad_ops.activation.softmax_walk cimport LOG_SOFTMAX, LOGSUMEXP, SOFTMAX, Job, Kind, run
@@ -27,11 +28,7 @@ cdef enum:
 
 cdef inline Py_ssize_t real_size(object array) noexcept:
     """The bytes of an element of a float32 or float64 array that a loop may read; 0 for any other."""
-    cdef int number
-    if not cnp.PyArray_CheckExact(array) or not cnp.PyArray_ISBEHAVED_RO(<cnp.ndarray>array):
-        return 0
-    number = cnp.PyArray_TYPE(<cnp.ndarray>array)
-    return sizeof(float) if number == cnp.NPY_FLOAT else sizeof(double) if number == cnp.NPY_DOUBLE else 0
+    return cnp.PyArray_ITEMSIZE(<cnp.ndarray>array) if is_real(array) else 0
 
 
 cdef bint locate(Job *job, cnp.ndarray x, const bint *along, bint *ordered) noexcept:

@@ -7,6 +7,7 @@ Each has a loop, the same in NumPy for other dtypes (conjugates included), and t
 cimport numpy as cnp
 import numpy as np
 
+from plugrad.backends.real cimport real_type
 from plugrad.backends.sums cimport summable, sums_of_products
 from plugrad.graph.op cimport Kernel
 from plugrad.graph.op import PlainKernel
@@ -225,15 +226,12 @@ def _mul_backward(grad, input, other, needs):
     )
 
 
-cdef inline bint real(object array) noexcept:
-    return cnp.PyArray_CheckExact(array) and (
-        cnp.PyArray_TYPE(<cnp.ndarray>array) == cnp.NPY_FLOAT or cnp.PyArray_TYPE(<cnp.ndarray>array) == cnp.NPY_DOUBLE
-    )
-
-
 cdef object to_factor(object grad, object input, object factor):
     """The gradient of a factor; of one that is smaller than the product, as a row, summed at once to its shape."""
-    cdef object found = summed_product(grad, input, factor) if real(grad) and real(input) and real(factor) else None
+    cdef int number = real_type(grad)
+    cdef object found = None
+    if number >= 0 and real_type(input) == number and real_type(factor) == number:
+        found = summed_product(grad, input, factor)
     return _mul.call2(grad, conj(input)) if found is None else found
 
 
@@ -244,7 +242,6 @@ cdef object summed_product(cnp.ndarray grad, cnp.ndarray input, cnp.ndarray fact
     cdef object found
     if (
         cnp.PyArray_SIZE(factor) >= cnp.PyArray_SIZE(grad) or missing < 0 or cnp.PyArray_NDIM(input) != nd
-        or cnp.PyArray_TYPE(grad) != cnp.PyArray_TYPE(input) or cnp.PyArray_TYPE(grad) != cnp.PyArray_TYPE(factor)
         or not summable(grad) or not summable(input)
     ):
         return None

@@ -23,6 +23,15 @@ def evaluated(name, input, order=0):
     return out.astype(input.dtype, copy=False)
 
 
+def slope(loop, name, order=0):
+    """A backward kernel: the gradient times a special function of the input, by the loop of that name."""
+
+    def times(grad, input):
+        return grad * evaluated(name, input, order)
+
+    return special_cpu.Slope(times, loop)
+
+
 # --------------------------------------------------------------------- the gamma function's
 
 
@@ -45,11 +54,7 @@ def _(grad, input):
     return grad * ops.digamma(input)
 
 
-def _lgamma_slope(grad, input):
-    return grad * evaluated("digamma", input)
-
-
-lgamma.backward_kernel(special_cpu.Slope(_lgamma_slope, "digamma"))
+lgamma.backward_kernel(slope("digamma", "digamma"))
 
 
 @lgamma.samples
@@ -77,11 +82,7 @@ def _(grad, input):
     return grad * ops.polygamma_of_order(input, order=1)
 
 
-def _digamma_slope(grad, input):
-    return grad * evaluated("polygamma", input, 1)
-
-
-digamma.backward_kernel(special_cpu.Slope(_digamma_slope, "polygamma"))
+digamma.backward_kernel(slope("polygamma", "polygamma", 1))
 
 
 @digamma.samples
@@ -254,11 +255,7 @@ def _(grad, input):
     return grad * ops.sinc_derivative(input, order=1)
 
 
-def _sinc_slope(grad, input):
-    return grad * evaluated("sinc", input, 1)
-
-
-sinc.backward_kernel(special_cpu.Slope(_sinc_slope, "sinc_derivative"))
+sinc.backward_kernel(slope("sinc_derivative", "sinc", 1))
 
 
 @sinc.samples

@@ -12,6 +12,7 @@ from cpython.object cimport PyObject
 
 from plugrad.backends.copies cimport flat, laid_out_as
 from plugrad.backends.parallel cimport parallel_for
+from plugrad.backends.real cimport is_real
 from plugrad.backends.recycling cimport fresh_like
 from plugrad.graph.op cimport Kernel
 from plugrad_ops.arithmetic.special_loops cimport Entry, pg_specials
@@ -82,15 +83,6 @@ cdef void chunk(void *context, Py_ssize_t begin, Py_ssize_t end) noexcept nogil:
         at += n
 
 
-cdef inline bint loopable(object array) noexcept:
-    """Whether it is a float32 or float64 array that a loop may read."""
-    cdef int code
-    if not cnp.PyArray_CheckExact(array) or not cnp.PyArray_ISBEHAVED_RO(<cnp.ndarray>array):
-        return False
-    code = cnp.PyArray_TYPE(<cnp.ndarray>array)
-    return code == cnp.NPY_FLOAT or code == cnp.NPY_DOUBLE
-
-
 cdef class Special(Kernel):
     """``(input)`` or, with loops for order 1, ``(input, order)``."""
 
@@ -103,10 +95,10 @@ cdef class Special(Kernel):
         self.entry = entry(name)
 
     cdef object call1(self, object a):
-        return self.run(NULL, <cnp.ndarray>flat(<cnp.ndarray>a)) if loopable(a) else self.otherwise.call1(a)
+        return self.run(NULL, <cnp.ndarray>flat(<cnp.ndarray>a)) if is_real(a) else self.otherwise.call1(a)
 
     cdef object call(self, tuple args, tuple kwnames):
-        if loopable(args[0]) and (len(args) == 1 or args[1] == 1):
+        if is_real(args[0]) and (len(args) == 1 or args[1] == 1):
             return self.run(NULL, flat(<cnp.ndarray>args[0]))
         return self.otherwise.call(args, kwnames)
 
@@ -134,7 +126,7 @@ cdef class Slope(Special):
     cdef object call2(self, object a, object b):
         cdef cnp.ndarray x, grad
         if (
-            loopable(a) and loopable(b) and cnp.PyArray_TYPE(<cnp.ndarray>a) == cnp.PyArray_TYPE(<cnp.ndarray>b)
+            is_real(a) and is_real(b) and cnp.PyArray_TYPE(<cnp.ndarray>a) == cnp.PyArray_TYPE(<cnp.ndarray>b)
             and cnp.PyArray_SAMESHAPE(<cnp.ndarray>a, <cnp.ndarray>b)
         ):
             x = flat(<cnp.ndarray>b)

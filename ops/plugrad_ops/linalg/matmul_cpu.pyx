@@ -13,6 +13,7 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 
 from plugrad.backends.parallel cimport parallel_for
+from plugrad.backends.real cimport real_type
 from plugrad.backends.recycling cimport fresh
 from plugrad.backends.sums cimport summable, sums
 from plugrad.graph.op cimport Kernel
@@ -36,15 +37,6 @@ cdef enum:
 
 
 # ---- products ------------------------------------------------------------------------------------------------
-
-cdef inline int real_type(object array) noexcept:
-    """The number of the dtype of a float32 or float64 array; -1 of anything else."""
-    cdef int number
-    if not cnp.PyArray_CheckExact(array):
-        return -1
-    number = cnp.PyArray_TYPE(<cnp.ndarray>array)
-    return number if number == cnp.NPY_FLOAT or number == cnp.NPY_DOUBLE else -1
-
 
 cdef cnp.ndarray as_rows(cnp.ndarray array, bint turn):
     """The array as a matrix whose rows are all dimensions but the last, or whose columns are if `turn`."""

@@ -15,6 +15,7 @@ from libc.stdlib cimport free, malloc
 
 from plugrad.backends.copies cimport contiguous, is_flat, lie_alike
 from plugrad.backends.parallel cimport parallel_for
+from plugrad.backends.real cimport is_real
 from plugrad.backends.recycling cimport fresh
 from plugrad.graph.op cimport Kernel
 from plugrad_ops.loops cimport as_number
@@ -113,15 +114,6 @@ cdef double total(Job *job) except? -1.0:
         first += job.sums[i]
     free(job.sums)
     return first
-
-
-cdef inline bint is_real(object array) noexcept:
-    """Whether it is a float32 or float64 array that a loop may read."""
-    cdef int number
-    if not cnp.PyArray_CheckExact(array) or not cnp.PyArray_ISBEHAVED_RO(<cnp.ndarray>array):
-        return False
-    number = cnp.PyArray_TYPE(<cnp.ndarray>array)
-    return number == cnp.NPY_FLOAT or number == cnp.NPY_DOUBLE
 
 
 cdef inline bint alike(object a, object b) noexcept:

@@ -13,6 +13,7 @@ from libc.string cimport memset
 
 from plugrad.backends.copies cimport contiguous
 from plugrad.backends.parallel cimport parallel_for
+from plugrad.backends.real cimport is_real
 from plugrad.backends.recycling cimport fresh
 from plugrad.graph.op cimport Kernel
 cimport plugrad_ops.loops  # its macros  # no-cython-lint
@@ -86,14 +87,6 @@ cdef struct Job:
     Py_ssize_t grad_step
     double divisor, margin
     bint square
-
-
-cdef inline bint is_real(object array) noexcept:
-    cdef int number
-    if not cnp.PyArray_CheckExact(array) or not cnp.PyArray_ISBEHAVED_RO(<cnp.ndarray>array):
-        return False
-    number = cnp.PyArray_TYPE(<cnp.ndarray>array)
-    return number == cnp.NPY_FLOAT or number == cnp.NPY_DOUBLE
 
 
 cdef inline bint is_target(object array) noexcept:

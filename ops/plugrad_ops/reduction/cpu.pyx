@@ -15,7 +15,7 @@ from plugrad.backends.memory cimport is_dense
 from plugrad.backends.parallel cimport parallel_for
 from plugrad.backends.recycling cimport fresh_like
 from plugrad.backends.reducing cimport mark, results
-from plugrad.backends.sums cimport summable
+from plugrad.backends.sums cimport summable_real
 from plugrad.graph.op cimport Kernel
 from plugrad_ops.reduction.position_loops cimport (
     PG_COLUMNS, Columns, Functions, PyDataType_GetArrFuncs, find_chunk, pg_positions_of, return_chunk, run_on_chunk
@@ -202,7 +202,7 @@ cdef class Position(Kernel):
         cdef object dim = args[1]
         cdef int axis = 0
         if not (
-            floating(args[0]) and (dim is None or type(dim) is int)
+            summable_real(args[0]) and (dim is None or type(dim) is int)
             and mark(dim, cnp.PyArray_NDIM(<cnp.ndarray>args[0]), summed)
         ):
             return self.otherwise.call(args, kwnames)
@@ -229,15 +229,6 @@ cdef class Position(Kernel):
         return out
 
 
-cdef inline bint floating(object array) noexcept:
-    """Whether it is a float32 or float64 array with dimensions and elements."""
-    cdef int code
-    if not cnp.PyArray_CheckExact(array):
-        return False
-    code = cnp.PyArray_TYPE(<cnp.ndarray>array)
-    return (code == cnp.NPY_FLOAT or code == cnp.NPY_DOUBLE) and summable(<cnp.ndarray>array)
-
-
 cdef int axis_of(object dim, cnp.ndarray x) except -2:
     """The axis of an integer; -1 if it is something else or out of range."""
     cdef Py_ssize_t d
@@ -255,7 +246,7 @@ cdef class Running(Position):
     cdef object call(self, tuple args, tuple kwnames):
         cdef Columns the
         cdef cnp.ndarray x, values, indices
-        cdef int axis = axis_of(args[1], <cnp.ndarray>args[0]) if floating(args[0]) else -1
+        cdef int axis = axis_of(args[1], <cnp.ndarray>args[0]) if summable_real(args[0]) else -1
         if axis < 0:
             return self.otherwise.call(args, kwnames)
         x = <cnp.ndarray>args[0]
@@ -278,7 +269,7 @@ cdef class Returning(Position):
         cdef Columns the
         cdef cnp.ndarray x, indices, out
         cdef object grad = (<tuple>args[0])[0]
-        cdef int axis = axis_of(args[3], <cnp.ndarray>grad) if floating(grad) else -1
+        cdef int axis = axis_of(args[3], <cnp.ndarray>grad) if summable_real(grad) else -1
         if axis < 0 or not cnp.PyArray_CheckExact(args[1]) or cnp.PyArray_TYPE(<cnp.ndarray>args[1]) != cnp.NPY_INT64:
             return self.otherwise.call(args, kwnames)
         indices = <cnp.ndarray>args[1]
@@ -302,7 +293,7 @@ cdef class Ranked(Position):
         cdef Choice the
         cdef cnp.ndarray x, ranks, values, indices
         cdef Py_ssize_t count, n
-        cdef int d, axis = axis_of(args[2], <cnp.ndarray>args[0]) if floating(args[0]) else -1
+        cdef int d, axis = axis_of(args[2], <cnp.ndarray>args[0]) if summable_real(args[0]) else -1
         if axis < 0 or not cnp.PyArray_CheckExact(args[1]) or cnp.PyArray_TYPE(<cnp.ndarray>args[1]) != cnp.NPY_INT64:
             return self.otherwise.call(args, kwnames)
         x, ranks = <cnp.ndarray>args[0], contiguous(<cnp.ndarray>args[1])

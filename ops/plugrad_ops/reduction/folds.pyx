@@ -15,7 +15,7 @@ from libc.math cimport INFINITY, NAN, sqrt
 from plugrad.backends.memory cimport is_dense
 from plugrad.backends.recycling cimport fresh, fresh_like
 from plugrad.backends.reducing cimport Finish, Loops, Slopes, Walk, mark, plan, reduce, reduce_and_spread, results
-from plugrad.backends.sums cimport sum_loops, sum_of, summable, sums
+from plugrad.backends.sums cimport sum_loops, sum_of, summable_real, sums
 from plugrad.graph.op cimport Kernel
 from plugrad_ops.reduction.fold_loops cimport (
     isnormal, pg_any_others, pg_centered, pg_largest, pg_moments, pg_others, pg_plus_of, pg_product, pg_ratio,
@@ -101,15 +101,6 @@ cdef cnp.ndarray fold(cnp.ndarray x, Kind kind, const bint *summed, bint keep, d
     return None if target.odd else out
 
 
-cdef inline bint foldable(object array) noexcept:
-    """Whether it is a float32 or float64 array with dimensions and elements."""
-    cdef int code
-    if not cnp.PyArray_CheckExact(array):
-        return False
-    code = cnp.PyArray_TYPE(<cnp.ndarray>array)
-    return (code == cnp.NPY_FLOAT or code == cnp.NPY_DOUBLE) and summable(<cnp.ndarray>array)
-
-
 cdef bint corrected(object correction, object unbiased, double *value):
     """The correction of a variance, unless it takes a closer look."""
     if unbiased is True or unbiased is False:
@@ -145,7 +136,7 @@ cdef class Sum(Reduction):
         cdef bint[64] summed
         cdef object x = args[0], dtype = args[3]
         if (
-            foldable(x) and (dtype is None or dtype is <object>cnp.PyArray_DESCR(<cnp.ndarray>x))
+            summable_real(x) and (dtype is None or dtype is <object>cnp.PyArray_DESCR(<cnp.ndarray>x))
             and mark(args[1], cnp.PyArray_NDIM(<cnp.ndarray>x), summed)
         ):
             return sums(<cnp.ndarray>x, summed, args[2], mean)
@@ -170,7 +161,7 @@ cdef class Extreme(Reduction):
 
     cdef object call(self, tuple args, tuple kwnames):
         cdef bint[64] summed
-        if foldable(args[0]) and mark(args[1], cnp.PyArray_NDIM(<cnp.ndarray>args[0]), summed):
+        if summable_real(args[0]) and mark(args[1], cnp.PyArray_NDIM(<cnp.ndarray>args[0]), summed):
             return fold(<cnp.ndarray>args[0], self.kind, summed, args[2], 0.0)
         return self.otherwise.call(args, kwnames)
 
@@ -182,7 +173,7 @@ cdef class Product(Reduction):
         cdef bint[64] summed
         cdef object x = args[0], dtype = args[3], out
         if (
-            foldable(x) and (dtype is None or dtype is <object>cnp.PyArray_DESCR(<cnp.ndarray>x))
+            summable_real(x) and (dtype is None or dtype is <object>cnp.PyArray_DESCR(<cnp.ndarray>x))
             and mark(args[1], cnp.PyArray_NDIM(<cnp.ndarray>x), summed)
         ):
             out = fold(<cnp.ndarray>x, PRODUCT, summed, args[2], 0.0)
@@ -207,7 +198,7 @@ cdef class Variance(Reduction):
         if type(dim) is bool:  # ``var(unbiased)``
             dim, unbiased = None, dim
         if (
-            foldable(args[0]) and corrected(args[4], unbiased, &correction)
+            summable_real(args[0]) and corrected(args[4], unbiased, &correction)
             and mark(dim, cnp.PyArray_NDIM(<cnp.ndarray>args[0]), summed)
         ):
             return fold(<cnp.ndarray>args[0], self.kind, summed, args[3], correction)
@@ -223,7 +214,7 @@ cdef class Norm(Reduction):
 
     cdef object call(self, tuple args, tuple kwnames):
         cdef bint[64] summed
-        if foldable(args[0]) and is_two(args[1]) and mark(args[2], cnp.PyArray_NDIM(<cnp.ndarray>args[0]), summed):
+        if summable_real(args[0]) and is_two(args[1]) and mark(args[2], cnp.PyArray_NDIM(<cnp.ndarray>args[0]), summed):
             out = fold(<cnp.ndarray>args[0], LENGTH, summed, args[3], 0.0)
             if out is not None:
                 return out
@@ -326,7 +317,7 @@ cdef cnp.ndarray spread(
 cdef bint alike(object grad, object x):
     """Whether both are float32 or float64 arrays of one dtype, and `x` is one that a loop takes."""
     return (
-        foldable(x) and cnp.PyArray_CheckExact(grad)
+        summable_real(x) and cnp.PyArray_CheckExact(grad)
         and cnp.PyArray_TYPE(<cnp.ndarray>grad) == cnp.PyArray_TYPE(<cnp.ndarray>x)
     )
 
