@@ -11,6 +11,7 @@
 from libc.string cimport memcpy
 
 cimport numpy as cnp
+import numpy as np
 
 cimport plugrad.backends.simd  # its macros  # no-cython-lint
 from plugrad.backends.memory cimport is_dense
@@ -23,7 +24,51 @@ cdef extern from *:
     """
     #include <stdint.h>
 
-    enum { PG_TILE = 16 };
+    /* A block of 16 bytes by 16 is turned in registers: interleaving the first half of its rows with the second once for
+       four-byte elements brings half of each column together, twice all of it. Any processor has an instruction for it. */
+    #if defined(__has_builtin)
+    #if __has_builtin(__builtin_shufflevector)
+    #define PG_SHUFFLES
+    #endif
+    #endif
+    enum { PG_TILE = 16, PG_WIDTH_uint32_t = 4, PG_WIDTH_uint64_t = 2 };
+
+    #ifdef PG_SHUFFLES
+    typedef uint32_t pg_near_uint32_t __attribute__((vector_size(16)));
+    typedef uint64_t pg_near_uint64_t __attribute__((vector_size(16)));
+    #define PG_LOW_uint32_t(x, y) __builtin_shufflevector(x, y, 0, 4, 1, 5)
+    #define PG_HIGH_uint32_t(x, y) __builtin_shufflevector(x, y, 2, 6, 3, 7)
+
+    static inline void pg_block_uint32_t(char *o, const char *a, Py_ssize_t apart, Py_ssize_t step) {
+        pg_near_uint32_t x[4], y[4];
+        for (int k = 0; k < 4; k++) memcpy(&x[k], a + k * step, 16);
+        for (int k = 0; k < 2; k++) {
+            y[2 * k] = PG_LOW_uint32_t(x[k], x[k + 2]);
+            y[2 * k + 1] = PG_HIGH_uint32_t(x[k], x[k + 2]);
+        }
+        for (int k = 0; k < 2; k++) {
+            x[2 * k] = PG_LOW_uint32_t(y[k], y[k + 2]);
+            x[2 * k + 1] = PG_HIGH_uint32_t(y[k], y[k + 2]);
+        }
+        for (int k = 0; k < 4; k++) memcpy(o + k * apart, &x[k], 16);
+    }
+
+    static inline void pg_block_uint64_t(char *o, const char *a, Py_ssize_t apart, Py_ssize_t step) {
+        pg_near_uint64_t x[2], y[2];
+        for (int k = 0; k < 2; k++) memcpy(&x[k], a + k * step, 16);
+        y[0] = __builtin_shufflevector(x[0], x[1], 0, 2);
+        y[1] = __builtin_shufflevector(x[0], x[1], 1, 3);
+        for (int k = 0; k < 2; k++) memcpy(o + k * apart, &y[k], 16);
+    }
+    #else
+    #define PG_BLOCK(T)                                                                                              \
+        static void pg_block_##T(char *o, const char *a, Py_ssize_t apart, Py_ssize_t step) {                        \
+            for (int k = 0; k < PG_WIDTH_##T; k++)                                                                   \
+                for (int m = 0; m < PG_WIDTH_##T; m++)                                                               \
+                    memcpy(o + m * apart + k * sizeof(T), a + k * step + m * sizeof(T), sizeof(T)); }
+    PG_BLOCK(uint32_t)
+    PG_BLOCK(uint64_t)
+    #endif
 
     #define PG_COPIES(T)                                                                                             \
         PG_VECTOR_EXACT static void pg_fill_##T(void *o, const void *a, Py_ssize_t n) {                              \
@@ -36,22 +81,17 @@ cdef extern from *:
         static void pg_turn_##T(                                                                                     \
             char *o, const char *a, Py_ssize_t rows, Py_ssize_t n, Py_ssize_t apart, Py_ssize_t step                 \
         ) {                                                                                                          \
-            Py_ssize_t j = 0;                                                                                        \
-            for (; j + PG_TILE <= n; j += PG_TILE) {                                                                 \
-                Py_ssize_t i = 0;                                                                                    \
-                for (; i + PG_TILE <= rows; i += PG_TILE) {                                                          \
-                    T tile[PG_TILE][PG_TILE];                                                                        \
-                    for (int k = 0; k < PG_TILE; k++)                                                                \
-                        for (int m = 0; m < PG_TILE; m++)                                                            \
-                            tile[m][k] = ((const T *)(a + (j + k) * step))[i + m];                                   \
-                    for (int m = 0; m < PG_TILE; m++)                                                                \
-                        memcpy(o + (i + m) * apart + j * sizeof(T), tile[m], sizeof tile[m]);                        \
-                }                                                                                                    \
+            const int width = PG_WIDTH_##T;                                                                          \
+            Py_ssize_t i, j = 0, k;                                                                                  \
+            for (; j + PG_TILE <= n; j += PG_TILE, o += PG_TILE * sizeof(T), a += PG_TILE * step) {                  \
+                for (i = 0; i + width <= rows; i += width)                                                           \
+                    for (k = 0; k < PG_TILE; k += width)                                                             \
+                        pg_block_##T(o + i * apart + k * sizeof(T), a + k * step + i * sizeof(T), apart, step);      \
                 for (; i < rows; i++)                                                                                \
-                    pg_gather_##T(o + i * apart + j * sizeof(T), a + j * step + i * sizeof(T), PG_TILE, step);       \
+                    pg_gather_##T(o + i * apart, a + i * sizeof(T), PG_TILE, step);                                  \
             }                                                                                                        \
-            for (Py_ssize_t i = 0; i < rows; i++)                                                                    \
-                pg_gather_##T(o + i * apart + j * sizeof(T), a + j * step + i * sizeof(T), n - j, step); }
+            for (i = 0; i < rows; i++)                                                                               \
+                pg_gather_##T(o + i * apart, a + i * sizeof(T), n - j, step); }
     PG_COPIES(uint32_t)
     PG_COPIES(uint64_t)
     """
@@ -258,6 +298,34 @@ def in_c_order(object array, object dtype=None):
     if dtype is not None:
         found = found.astype(dtype, order="K", copy=False)
     return contiguous(found)
+
+
+def copied(object array, object shape=None):
+    """A copy in C order that owns its memory, under `shape` where one is given."""
+    cdef cnp.ndarray source = array, out
+    cdef cnp.npy_intp[MOST_DIMS] dims
+    cdef int nd = cnp.PyArray_NDIM(source), d
+    if shape is None:
+        shape = array.shape
+    if cnp.PyTypeNum_ISNUMBER(cnp.PyArray_TYPE(source)):
+        nd = len(shape)
+        for d in range(nd):
+            dims[d] = shape[d]
+        out = fresh(nd, dims, cnp.PyArray_TYPE(source))
+    else:
+        out = np.empty(shape, array.dtype)
+    copy_over(out.reshape(array.shape), source)
+    return out
+
+
+def copied_alike(object array):
+    """A copy that owns its memory, laid out as the array is where that has no gaps or overlaps."""
+    cdef cnp.ndarray source = array, out
+    if not cnp.PyTypeNum_ISNUMBER(cnp.PyArray_TYPE(source)) or not is_flat(source):
+        return array.copy("K")
+    out = fresh_like(source, cnp.PyArray_TYPE(source))
+    copy_over(out, source)
+    return out
 
 
 cdef cnp.ndarray laid_out_as(cnp.ndarray array, cnp.ndarray x):

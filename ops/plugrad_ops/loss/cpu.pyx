@@ -76,7 +76,6 @@ cdef enum:
     BLOCK = 2048        # elements
     MOST_ROWS = 128     # of a block
     LONG = 64           # elements of a row
-    COPIED = 131_072    # elements; NumPy walks longer arrays of another layout faster than they are copied
     SHARED_FROM = 32768  # elements that are worth several threads
 
 cdef struct Work:
@@ -218,7 +217,6 @@ cdef bint suits(cnp.ndarray x, cnp.ndarray target) noexcept:
         (kind == cnp.NPY_FLOAT or kind == cnp.NPY_DOUBLE)
         and cnp.PyArray_TYPE(target) == cnp.NPY_INT64
         and cnp.PyArray_ISBEHAVED_RO(x)
-        and (cnp.PyArray_IS_C_CONTIGUOUS(x) or cnp.PyArray_SIZE(x) <= COPIED)
         and cnp.PyArray_ISCARRAY_RO(target)
         and (cnp.PyArray_NDIM(x) == 1 or cnp.PyArray_NDIM(x) == 2)
         and cnp.PyArray_NDIM(target) == cnp.PyArray_NDIM(x) - 1

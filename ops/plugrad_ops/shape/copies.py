@@ -3,6 +3,7 @@
 import numpy as np
 
 from plugrad import composite, operator, ops
+from plugrad.backends.copies import copied, copied_alike
 from plugrad_ops.shape import cpu
 from plugrad_ops.shape.dims import as_size, expanded_shape, normalize_dims, starred
 
@@ -147,7 +148,7 @@ def _(make):
 @operator("standard::copy", dtypes="any", infer=_same, cuda=".cuda:copy")
 def copy(input):
     """The same values in memory of their own, laid out as in `input` where `input` has no gaps or overlaps."""
-    return input.copy("K")
+    return copied_alike(input)
 
 
 @copy.backward
@@ -178,7 +179,7 @@ def _(make):
 @operator("standard::contiguous_copy", dtypes="any", infer=_same, cuda=".cuda:contiguous_copy")
 def contiguous_copy(input):
     """The same values in memory of their own, in C order."""
-    return input.copy("C")
+    return copied(input)
 
 
 @contiguous_copy.backward

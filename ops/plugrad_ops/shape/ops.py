@@ -9,6 +9,7 @@ import math
 import numpy as np
 
 from plugrad import composite, operator, ops
+from plugrad.backends.copies import copied
 from plugrad_ops.shape.dims import as_size, normalize_dim, normalize_dims
 
 # ---- the same elements in the same order ---------------------------------------------------------------------
@@ -119,9 +120,7 @@ def reshape(input, *, shape):
     shape = resolve_size("reshape", shape, input.shape)
     if input.flags.c_contiguous or viewable(input.shape, input.strides, shape):
         return input.reshape(shape)
-    out = np.empty(shape, input.dtype)  # owns its memory, which tells dispatch that it is no view
-    out.reshape(input.shape)[...] = input
-    return out
+    return copied(input, shape)  # owns its memory, which tells dispatch that it is no view
 
 
 @reshape.backward
