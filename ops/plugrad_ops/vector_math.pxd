@@ -3,13 +3,13 @@
 (a) exp: with x = n ln 2 + r and r in [-ln 2 / 2, ln 2 / 2], exp(x) = 2**n * exp(r). exp(r) is a polynomial (of degree
     11 for double, 6 for float: an eighth of the last place off), and 2**n is put together from bits, in two halves so
     that results near overflow and subnormal ones come out right. Within 1.1 units in the last place.
-(b) erfc: for x >= 0, exp(x*x) erfc(x) is a quotient of polynomials with positive coefficients, in which nothing cancels:
-    of degree 9 and 10 for double, 4 and 5 for float. x*x is split so that its rounding does not reach the exponential;
-    below 0.5 it is 1 - erf(x). Within 7 units in the last place, tails included.
+(b) erfc: for x >= 0, exp(x*x) erfc(x) is a quotient of polynomials with positive coefficients, in which nothing
+    cancels: of degree 9 and 10 for double, 4 and 5 for float. x*x is split so that its rounding does not reach the
+    exponential; below 0.5 it is 1 - erf(x). Within 7 units in the last place, tails included.
 (c) erf is an odd polynomial on [-1, 1] and 1 - erfc(x) beyond; tanh one on [-0.625, 0.625] and a quotient of
     exponentials beyond. Within 2 units in the last place (erf of floats: 3).
-(d) Coefficients: Chebyshev expansions computed with 50 digits, as monomials; those of erfc have the least relative error
-    on [0, 27.6] and [0, 10.5], 5e-17 and 6e-9, found by reweighted least squares with 60 digits.
+(d) Coefficients: Chebyshev expansions computed with 50 digits, as monomials; those of erfc have the least relative
+    error on [0, 27.6] and [0, 10.5], 5e-17 and 6e-9, found by reweighted least squares with 60 digits.
 (e) exp takes some 2 ns an element in double and 0.6 in float with AVX2, half of that with AVX-512; erfc two and a half
     times as long.
 (f) Nothing here depends on a product being rounded before a sum: compilers may contract the two.

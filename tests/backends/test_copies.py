@@ -77,7 +77,11 @@ def test_expanded_arrays(base, shape, dtype):
 @pytest.mark.parametrize("shape", [(33, 18, 5), (2, 0, 3), (0,), ()])
 def test_other_types(shape, dtype):
     array = numbers(shape, "int64").astype(dtype).T
-    for found in (copies.copied(array), copies.copied_alike(array), copies.copied(array, array.shape)):
+    for found in (
+        copies.copied(array),
+        copies.copied_alike(array),
+        copies.copied(array, array.shape),
+    ):
         assert found.dtype == array.dtype
         assert np.array_equal(found, array)
         assert not np.may_share_memory(found, array)

@@ -122,3 +122,55 @@ def test_the_seed_is_not_written():
     (y * w).backward(seed)
     (x * w + x * w).backward(seed)
     assert seed.tolist() == [2.0]
+
+
+# ---- what is kept by reference ---------------------------------------------------------------------------------
+
+
+def gradient_from(made):
+    """The gradient of a leaf for which a rule gives the array `made(shape)`, and where that array lay."""
+    places = []
+
+    class Rule(plugrad.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x.sum()
+
+        @staticmethod
+        def backward(ctx, grad):
+            array = made((30, 20))
+            places.append(array.ctypes.data)
+            return plugrad.from_numpy(array)
+
+    leaf = plugrad.from_numpy(np.ones((20, 30)).T).requires_grad_()
+    Rule.apply(leaf).backward()
+    return leaf.grad.numpy(), places[0]
+
+
+def test_all_of_an_array_that_only_a_view_holds_is_not_copied():
+    found, place = gradient_from(lambda shape: np.arange(600.0).reshape(shape[::-1]).T)
+    assert found.ctypes.data == place
+    assert found.tolist() == np.arange(600.0).reshape(20, 30).T.tolist()
+
+
+def test_a_view_of_what_somebody_else_holds_is_copied():
+    held = np.arange(600.0).reshape(20, 30)
+    found, place = gradient_from(lambda shape: held.T)
+    assert found.ctypes.data != place
+    held[:] = 0
+    assert found.tolist() == np.arange(600.0).reshape(20, 30).T.tolist()
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda shape: np.arange(1200.0).reshape(20, 60)[:, ::2].T,
+        lambda shape: np.lib.stride_tricks.as_strided(np.arange(600.0), shape, (8, 8)),
+        lambda shape: np.broadcast_to(np.arange(20.0), shape),
+    ],
+    ids=["a part", "overlapping", "expanded"],
+)
+def test_other_views_are_copied(made):
+    found, place = gradient_from(made)
+    assert found.ctypes.data != place
+    assert found.tolist() == made((30, 20)).tolist()

@@ -24,8 +24,8 @@ cdef extern from *:
     """
     #include <stdint.h>
 
-    /* A block of 16 bytes by 16 is turned in registers: interleaving the first half of its rows with the second once for
-       four-byte elements brings half of each column together, twice all of it. Any processor has an instruction for it. */
+    /* A block of 16 bytes by 16 is turned in registers: interleaving the first half of its rows with the second brings
+       two elements of each column together, and doing so again four. Any processor has an instruction for it. */
     #if defined(__has_builtin)
     #if __has_builtin(__builtin_shufflevector)
     #define PG_SHUFFLES

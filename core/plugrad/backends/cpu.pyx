@@ -32,6 +32,7 @@ from plugrad.graph.backend import register_array_type
 cdef extern from "Python.h":
     object PyContextVar_Set(object var, object value)
     int PyContextVar_Reset(object var, object token) except -1
+    Py_ssize_t Py_REFCNT(PyObject *)
 
 cnp.import_array()
 
@@ -156,9 +157,17 @@ cdef class CpuBackend(Backend):
 
     cdef bint sole(self, object array) except -1:
         cdef cnp.ndarray a = <cnp.ndarray>array
+        cdef PyObject *base
+        if not cnp.PyArray_CHKFLAGS(a, cnp.NPY_ARRAY_WRITEABLE):
+            return False
+        if cnp.PyArray_CHKFLAGS(a, cnp.NPY_ARRAY_OWNDATA):
+            return True
+        # All of an array that nothing but this view holds, as kernels return that compute a transposed result.
+        base = cnp.PyArray_BASE(a)
         return (
-            cnp.PyArray_CHKFLAGS(a, cnp.NPY_ARRAY_OWNDATA)
-            and cnp.PyArray_CHKFLAGS(a, cnp.NPY_ARRAY_WRITEABLE)
+            base != NULL and Py_REFCNT(base) == 1 and cnp.PyArray_CheckExact(<object>base)
+            and cnp.PyArray_CHKFLAGS(<cnp.ndarray>base, cnp.NPY_ARRAY_OWNDATA)
+            and cnp.PyArray_NBYTES(a) == cnp.PyArray_NBYTES(<cnp.ndarray>base) and is_dense(a)
         )
 
     cdef bint recycle(self, PyObject *array) noexcept:

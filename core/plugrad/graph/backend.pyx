@@ -128,7 +128,7 @@ cdef class Backend:
         return result
 
     cdef bint sole(self, object array) except -1:
-        """Whether `array` owns its memory and may be written: nobody else's view can see it."""
+        """Whether `array` may be written and nobody else's view can see its memory."""
         return False
 
     cdef bint recycle(self, PyObject *array) noexcept:
