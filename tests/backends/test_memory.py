@@ -124,6 +124,45 @@ print(kept())
     assert found == ["True", "0", "0"]
 
 
+def test_training_steps_that_repeat_ask_the_system_for_no_memory():
+    found = limited(
+        """
+import plugrad.nn.functional as F
+images, targets = plugrad.randn(64, 1, 28, 28), plugrad.randint(0, 10, (64,))
+shapes = (16, 1, 3, 3), (16,), (32, 16, 3, 3), (32,), (10, 32 * 49), (10,)
+parameters = [(plugrad.randn(*shape) * 0.1).detach().requires_grad_() for shape in shapes]
+def step():
+    x = images
+    for k in (0, 2):
+        x = F.max_pool2d(F.relu(F.conv2d(x, parameters[k], parameters[k + 1], padding=1)), 2)
+    F.cross_entropy(F.linear(x.flatten(1), *parameters[4:]), targets).backward()
+    for p in parameters:
+        p.grad = None
+plugrad.set_num_threads(1)
+for _ in range(5):
+    step()
+before = plugrad.memory_stats()['segment.all.allocated']
+for _ in range(10):
+    step()
+print(plugrad.memory_stats()['segment.all.allocated'] - before, before > 0)
+"""
+    )
+    assert found == ["0", "True"]
+
+
+@pytest.mark.parametrize("n", [1 << 13, 1 << 16, 1 << 20])
+def test_data_begin_where_vectors_may_lie(n):
+    arrays = [plugrad.ones(n) * 1.0 for _ in range(9)]
+    assert all(address(one) % 64 == 0 for one in arrays)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there memory is not mapped")
+def test_large_arrays_begin_at_different_places_of_a_page():
+    arrays = [large() for _ in range(7)]
+    assert len({address(one) % 4096 for one in arrays}) == 7
+    assert all(one.sum().item() == MIB // 4 for one in arrays)
+
+
 def test_the_bound_can_be_set_from_outside():
     assert limited(
         "x = plugrad.ones(1 << 18) * 1.0\ndel x\nprint(kept())", PLUGRAD_MEMORY_LIMIT="0"

@@ -6,8 +6,12 @@
        that it ever had of each size, twice what it has at any time.
    (c) What is kept is bounded: beyond the limit, blocks that have waited longest go back to the system first. And where
        no block will do, so many of them go that all memory together exceeds by no more than a quarter what was in use
-       at any time.
-   (d) The caller holds the GIL. */
+       at any time: the largest first, since those that have waited longest are the next to be asked for in a program
+       that repeats its steps.
+   (d) Large blocks are mapped one by one: among the program's other memory they would leave gaps that nothing fits, and
+       what goes back would not reach the system. Their data begin at different places of a page: a loop that reads one
+       array and writes another can take twice as long where both begin at the same.
+   (e) The caller holds the GIL. */
 
 #ifndef PLUGRAD_BLOCKS_H
 #define PLUGRAD_BLOCKS_H
@@ -18,14 +22,23 @@
 #include <string.h>
 #ifdef _WIN32
 #include <malloc.h>
+#else
+#include <sys/mman.h>
+#if !defined(MAP_ANONYMOUS) && defined(MAP_ANON)
+#define MAP_ANONYMOUS MAP_ANON
+#endif
 #endif
 
 enum { PG_STEPS = 8, PG_CLASSES = 64 * PG_STEPS, PG_ALIGNMENT = 64 };
+
+/* From this size on memory is mapped, with room before the data for an offset of less than a page. */
+enum { PG_MAPPED_FROM = 262144, PG_OFFSETS = 7, PG_APART = 9 * PG_ALIGNMENT, PG_ROOM = PG_OFFSETS * PG_APART };
 #define PG_TRACE_DOMAIN 389047u /* NumPy's, under which it also reports that a block was freed */
 
 typedef struct pg_block {
     size_t size;                           /* without this header */
     int step;
+    int offset;                            /* of this header, in mapped memory */
     struct pg_block *above, *below;        /* of the same step, the last freed above */
     struct pg_block *newer, *older;        /* of all that wait */
 } pg_block;
@@ -37,7 +50,7 @@ typedef union {
 
 typedef struct {
     pg_block *top[PG_CLASSES], *newest, *oldest;
-    size_t limit, held, held_blocks, used, most, used_blocks;
+    size_t limit, held, held_blocks, used, most, used_blocks, obtained;
 } pg_store_type;
 
 static pg_store_type pg_store;
@@ -66,11 +79,14 @@ static void pg_release(pg_block *b)
 #ifdef _WIN32
     _aligned_free(b);
 #else
-    free(b);
+    if (b->size < PG_MAPPED_FROM)
+        free(b);
+    else
+        munmap((char *)b - b->offset, b->size + sizeof(pg_header) + PG_ROOM);
 #endif
 }
 
-/* Give what waits back to the system until at most `limit` bytes are left. */
+/* Give what waits back to the system until at most `limit` bytes are left: what has waited longest first. */
 static void pg_trim(size_t limit)
 {
     while (pg_store.held > limit) {
@@ -80,14 +96,38 @@ static void pg_trim(size_t limit)
     }
 }
 
+/* The same, the largest first. */
+static void pg_trim_largest(size_t limit)
+{
+    int step = PG_CLASSES - 1;
+    while (pg_store.held > limit) {
+        pg_block *b;
+        while (!pg_store.top[step])
+            step--;
+        b = pg_store.top[step];
+        pg_unlink(b);
+        pg_release(b);
+    }
+}
+
 static pg_block *pg_obtain(size_t size)
 {
+    const size_t whole = size + sizeof(pg_header);
     void *found = NULL;
 #ifdef _WIN32
-    found = _aligned_malloc(size + sizeof(pg_header), PG_ALIGNMENT);
+    found = _aligned_malloc(whole, PG_ALIGNMENT);
 #else
-    if (posix_memalign(&found, PG_ALIGNMENT, size + sizeof(pg_header)))
+    if (size >= PG_MAPPED_FROM) {
+        static unsigned turn;
+        const int offset = (int)(turn++ % PG_OFFSETS) * PG_APART;
+        found = mmap(NULL, whole + PG_ROOM, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (found == MAP_FAILED)
+            return NULL;
+        found = (char *)found + offset;
+        ((pg_block *)found)->offset = offset;
+    } else if (posix_memalign(&found, PG_ALIGNMENT, whole)) {
         found = NULL;
+    }
 #endif
     return (pg_block *)found;
 }
@@ -103,7 +143,7 @@ static void *pg_take(size_t size)
         pg_unlink(b);
     } else {
         const size_t most = pg_store.used + size > pg_store.most ? pg_store.used + size : pg_store.most;
-        pg_trim(most + most / 4 - pg_store.used - size);
+        pg_trim_largest(most + most / 4 - pg_store.used - size);
         b = pg_obtain(size);
         if (!b) {
             pg_trim(0);
@@ -111,6 +151,7 @@ static void *pg_take(size_t size)
         }
         if (!b)
             return NULL;
+        pg_store.obtained++;
         b->size = size;
         b->step = step;
     }

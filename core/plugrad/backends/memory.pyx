@@ -122,7 +122,7 @@ cdef extern from "blocks.h":
     void pg_give(void *data)
     void pg_trim(size_t limit)
     ctypedef struct Store "pg_store_type":
-        size_t limit, held, held_blocks, used, most, used_blocks
+        size_t limit, held, held_blocks, used, most, used_blocks, obtained
     Store pg_store
     const unsigned int PG_TRACE_DOMAIN
 
@@ -242,8 +242,9 @@ def memory_stats():
     -------
     dict
         ``allocated_bytes.all.current`` and ``.peak`` (held by arrays), ``reserved_bytes.all.current`` (those, and what
-        is kept for the next ones), ``active.all.current`` (blocks that arrays hold) and ``inactive.all.current``
-        (blocks that are kept).
+        is kept for the next ones), ``active.all.current`` (blocks that arrays hold), ``inactive.all.current`` (blocks
+        that are kept) and ``segment.all.allocated`` (how many blocks the system was asked for so far: what is repeated
+        should add none).
     """
     return {
         "allocated_bytes.all.current": pg_store.used,
@@ -251,6 +252,7 @@ def memory_stats():
         "reserved_bytes.all.current": pg_store.used + pg_store.held,
         "active.all.current": pg_store.used_blocks,
         "inactive.all.current": pg_store.held_blocks,
+        "segment.all.allocated": pg_store.obtained,
     }
 
 
