@@ -174,7 +174,7 @@ def child(peer: str, names: list[str], library: str) -> int:
 
 def environment() -> dict[str, str]:
     # One thread, or idle ones that spin would be counted; the same hashes, and so the same dict probes every time.
-    threads = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "PLUGRAD_NUM_THREADS")
+    threads = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
     return os.environ | dict.fromkeys(threads, "1") | {"PYTHONHASHSEED": "0"}
 
 

@@ -38,7 +38,6 @@ THREAD_VARIABLES = (
     "OMP_NUM_THREADS",
     "OPENBLAS_NUM_THREADS",
     "MKL_NUM_THREADS",
-    "PLUGRAD_NUM_THREADS",
 )
 
 
@@ -132,7 +131,9 @@ def parser() -> argparse.ArgumentParser:
         help="cpu leaves out what other processes do; for one thread",
     )
     made.add_argument("--rounds", type=int, help="interleaved rounds (default 9, quick 3)")
-    made.add_argument("--only", metavar="WORK,WORK", help="these pieces of work only")
+    made.add_argument(
+        "--only", metavar="WORK,WORK", help="these pieces of work only; an unknown one lists them"
+    )
     made.add_argument("--quick", action="store_true", help="fewer rounds, sizes and nodes")
     made.add_argument("--json", metavar="FILE", help="write all figures there")
     made.add_argument(

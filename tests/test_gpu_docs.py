@@ -60,7 +60,10 @@ def test_the_wheel_of_that_operator_holds_its_kernel(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     name = importlib.import_module("setuptools.build_meta").build_wheel(str(tmp_path))
     with zipfile.ZipFile(tmp_path / name) as wheel:
-        assert {"energy/ops.py", "energy/cuda.py", "energy/cuda.cu"} <= set(wheel.namelist())
+        names = set(wheel.namelist())
+        files = ("__init__.py", "ops.py", "cuda.py", "cuda.cu")
+        assert {f"energy/{file}" for file in files} <= names
+        assert b"mine = energy" in wheel.read("plugrad_energy-0.1.dist-info/entry_points.txt")
 
 
 def test_the_table_of_results_is_what_the_script_prints(scripts):

@@ -12,6 +12,5 @@ for _variable in (
     "OMP_NUM_THREADS",
     "OPENBLAS_NUM_THREADS",
     "MKL_NUM_THREADS",
-    "PLUGRAD_NUM_THREADS",
 ):
     os.environ.setdefault(_variable, THREADS)

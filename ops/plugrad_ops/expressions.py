@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -27,6 +28,7 @@ def kernel(expression: str, *inputs: str, constants: tuple[str, ...] = (), **opt
     return Elementwise(expression, inputs=inputs, constants=constants, **options)
 
 
+@dataclass(frozen=True)
 class Expression:
     """A CUDA kernel: an expression for arrays of some kinds of dtype, others are refused.
 
@@ -40,11 +42,10 @@ class Expression:
         The kinds of dtype that it takes, in NumPy's letters.
     """
 
-    def __init__(self, name: str, expression: str, inputs: tuple[str, ...], kinds: str) -> None:
-        self.name = name
-        self.expression = expression
-        self.inputs = inputs
-        self.kinds = kinds
+    name: str
+    expression: str
+    inputs: tuple[str, ...]
+    kinds: str
 
     def __call__(self, *operands: Any) -> Any:
         require_kind(self.name, self.kinds, *operands)

@@ -4,6 +4,7 @@ import functools
 import json
 import os
 import sys
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -308,11 +309,61 @@ def test_fingerprints_of_functions_that_hold_themselves():
     assert fingerprint(even) == fingerprint(even)
 
 
+@dataclass(frozen=True)
+class Power:
+    """A function that says all about itself in its fields and methods."""
+
+    exponent: float
+
+    def __call__(self, x):
+        return x**self.exponent
+
+    @property
+    def inverse(self):
+        return Power(1 / self.exponent)
+
+
+@dataclass(frozen=True)
+class Logarithm(Power):
+    def __call__(self, x):
+        return np.log(x) / np.log(self.exponent)
+
+
+def test_an_object_of_a_frozen_dataclass_is_its_fields_and_methods():
+    assert fingerprint(Power(2.0)) == fingerprint(Power(2.0))
+    assert fingerprint(Power(2.0)) != fingerprint(Power(3.0))
+    assert fingerprint(Power(2.0)) != fingerprint(Logarithm(2.0))
+    before = fingerprint(Power(2.0))
+    kept = Power.__call__
+    try:
+        Power.__call__ = lambda self, x: x * self.exponent
+        assert fingerprint(Power(2.0)) != before
+    finally:
+        Power.__call__ = kept
+    assert fingerprint(Power(2.0)) == before
+    with pytest.raises(Opaque, match="exponent is of class object, which can hold anything"):
+        fingerprint(Power(object()))
+
+
+@dataclass
+class Changing:
+    """Its fields may be other ones by the time it is used."""
+
+    exponent: float
+
+
+class Loose(Power):
+    """Not frozen: it may have other attributes."""
+
+
 class Opened:
     """Of a class that a function made, or that can hold anything."""
 
 
-@pytest.mark.parametrize("value", [object(), Opened(), np.array([object()]), type("Made", (), {})])
+@pytest.mark.parametrize(
+    "value",
+    [object(), Opened(), Changing(2.0), Loose(2.0), np.array([object()]), type("Made", (), {})],
+)
 def test_opaque_values(value):
     if isinstance(value, type):
         value.__qualname__ = "f.<locals>.Made"

@@ -84,6 +84,10 @@ def _like(tensor: Tensor, options: dict[str, Any]) -> dict[str, Any]:
 
 def is_contiguous(self: Tensor, *, memory_format: Any = None) -> bool:
     """Whether the elements lie in C order without gaps."""
+    if memory_format is not None:
+        raise NotImplementedError(
+            f"is_contiguous: memory formats are not offered, got {memory_format!r}"
+        )
     return bool(self.array.flags.c_contiguous)
 
 

@@ -4,7 +4,8 @@
     that its closure holds. Line numbers and file names do not count, comments neither.
 (b) Globals that a function names are not followed: they are code and data of a distribution, whose
     files have a digest of their own (`digest.py`).
-(c) A value that can hold anything (an open file, an object of a class made in a function) is
+(c) An object of a frozen dataclass is hashed by its fields and by what its class's methods do.
+(d) A value that can hold anything (an open file, an object of a class made in a function) is
     *opaque*. Guessing would risk taking one function for another, so an operator that holds one has
     no fingerprint, and is verified in each process, unless its author vouches for it with
     `fingerprint=`.
@@ -132,7 +133,9 @@ class _Hasher:
         if adder is not None:
             adder(self, value, where)
         else:
-            self.opaque(value, f"{where} is a {type(value).__qualname__}, which can hold anything")
+            self.opaque(
+                value, f"{where} is of class {type(value).__qualname__}, which can hold anything"
+            )
 
     def opaque(self, value: object, reason: str) -> None:
         if not self._lenient:
@@ -213,6 +216,22 @@ class _Hasher:
             self.opaque(value, f"{where} is the class {name}, which no distribution defines")
         self._feed(type(value).__name__, module, name)
 
+    def frozen(self, value: Any, where: str) -> None:
+        """An object of a frozen dataclass."""
+        self.named(type(value), where)
+        for owner in type(value).__mro__[:-1]:
+            for name, member in vars(owner).items():
+                function = getattr(member, "__func__", getattr(member, "fget", member))
+                generated = "<string>"  # by dataclass()
+                if (
+                    isinstance(function, types.FunctionType)
+                    and function.__code__.co_filename != generated
+                ):
+                    self._feed(name)
+                    self.add(function, where)
+        for field in fields(value):
+            self.add(getattr(value, field.name), f"{where}: {field.name}")
+
     def text(self, value: Any, where: str) -> None:
         self._feed(type(value).__name__, repr(value))
 
@@ -242,6 +261,10 @@ def _adder(value: object) -> _Adder | None:
     for kinds, adder in _adders():
         if isinstance(value, kinds):
             return adder
+    # The class's own: an object of a subclass that is no frozen dataclass may have other attributes.
+    parameters = vars(type(value)).get("__dataclass_params__")
+    if parameters is not None and parameters.frozen:
+        return _Hasher.frozen
     if hasattr(value, "py_func"):
         return _Hasher.wrapped
     if type(value).__name__ in ("cython_function_or_method", "fused_cython_function"):

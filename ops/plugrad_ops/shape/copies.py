@@ -163,9 +163,15 @@ def _(make):
     yield make.call(make.normal(0, 2))
 
 
+def _no_format(name, memory_format):
+    if memory_format is not None:
+        raise NotImplementedError(f"{name}: memory formats are not offered, got {memory_format!r}")
+
+
 @composite("standard::clone", method=True)
 def clone(input, *, memory_format=None):
     """A copy through which gradients flow."""
+    _no_format("clone", memory_format)
     return ops.copy(input)
 
 
@@ -174,6 +180,7 @@ def _(make):
     yield make.call(make.normal(2, 3))
     yield make.call(make.normal())
     yield make.call(make.normal(0, 2))
+    yield make.error(NotImplementedError, "not offered", make.normal(2), memory_format="last")
 
 
 @operator("standard::contiguous_copy", dtypes="any", infer=_same, cuda=".cuda:contiguous_copy")
@@ -197,6 +204,7 @@ def _(make):
 @composite("standard::contiguous", method=True)
 def contiguous(input, *, memory_format=None):
     """`input` itself if it lies in memory in C order without gaps, else such a copy."""
+    _no_format("contiguous", memory_format)
     return input if input.array.flags.c_contiguous else ops.contiguous_copy(input)
 
 
@@ -205,3 +213,4 @@ def _(make):
     yield make.call(make.normal(2, 3))
     yield make.call(make.normal())
     yield make.call(make.normal(0, 2))
+    yield make.error(NotImplementedError, "not offered", make.normal(2), memory_format="last")
