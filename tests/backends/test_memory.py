@@ -169,6 +169,11 @@ def test_the_bound_can_be_set_from_outside():
     ) == ["0"]
 
 
+def test_a_bound_beyond_all_memory_is_none():
+    assert limited("plugrad.set_memory_limit(1 << 70)\nprint(1)") == ["1"]
+    assert limited("print(1)", PLUGRAD_MEMORY_LIMIT="9" * 30) == ["1"]
+
+
 def test_a_negative_bound_is_refused():
     with pytest.raises(ValueError, match="set_memory_limit.*-1"):
         plugrad.set_memory_limit(-1)

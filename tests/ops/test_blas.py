@@ -41,6 +41,26 @@ def threads_of_blas():
     }
 
 
+def test_a_limit_set_while_a_product_runs_stays(threads):
+    a = plugrad.ones(1500, 1500)
+    for number in (1, 3, 1, 2, 1):
+        threads(4)
+        running, done = threading.Event(), threading.Event()
+
+        def multiply(running=running, done=done):
+            while not done.is_set():
+                a @ a
+                running.set()
+
+        thread = threading.Thread(target=multiply)
+        thread.start()
+        running.wait()
+        threads(number)
+        done.set()
+        thread.join()
+        assert threads_of_blas() == {number}
+
+
 def product(a, b):
     return plugrad.matmul(plugrad.Tensor(a), plugrad.Tensor(b)).numpy()
 

@@ -278,7 +278,7 @@ def set_memory_limit(nbytes):
     nbytes = nbytes.__index__()
     if nbytes < 0:
         raise ValueError(f"set_memory_limit: nbytes is at least 0, got {nbytes}")
-    pg_store.limit = nbytes
+    pg_store.limit = min(nbytes, TOO_LARGE)
     pg_trim(pg_store.limit)
 
 

@@ -7,3 +7,6 @@ cdef void parallel_for(Py_ssize_t n, Py_ssize_t grain, Chunk chunk, void *contex
 
 # How many threads share a loop at most.
 cdef int threads() noexcept nogil
+
+# Another number once set_num_threads was called: whoever gives BLAS one thread for a while then leaves it what it has.
+cdef unsigned int times_limited() noexcept nogil

@@ -14,6 +14,8 @@ cdef extern from "pool.h" nogil:
 cdef enum:
     MOST_THREADS = 256
 
+cdef unsigned int _times_limited = 0
+
 
 cdef void parallel_for(Py_ssize_t n, Py_ssize_t grain, Chunk chunk, void *context) noexcept nogil:
     pg_run(n, grain, chunk, context)
@@ -21,6 +23,10 @@ cdef void parallel_for(Py_ssize_t n, Py_ssize_t grain, Chunk chunk, void *contex
 
 cdef int threads() noexcept nogil:
     return pg_threads
+
+
+cdef unsigned int times_limited() noexcept nogil:
+    return _times_limited
 
 
 def get_num_threads():
@@ -48,7 +54,7 @@ def set_num_threads(n):
     ValueError
         `n` is less than 1.
     """
-    global pg_threads
+    global pg_threads, _times_limited
     if isinstance(n, bool) or not hasattr(type(n), "__index__"):
         raise TypeError(f"set_num_threads: n is an integer, got {n!r}")
     if n < 1:
@@ -56,7 +62,10 @@ def set_num_threads(n):
     from threadpoolctl import threadpool_limits
 
     pg_threads = min(n.__index__(), MOST_THREADS)
+    # Before and after: a product may begin between the two.
+    _times_limited += 1
     threadpool_limits(limits=pg_threads, user_api="blas")
+    _times_limited += 1
 
 
 def _at_start():

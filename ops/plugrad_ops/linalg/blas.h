@@ -5,7 +5,8 @@
    (b) OpenBLAS keeps threads of its own, which look for work long after a product is done, and on a processor that they
        hold a thread of our pool makes no headway: products and the loops between them took a quarter longer. So our
        threads share a product's tiles, and OpenBLAS is kept to one thread meanwhile, for the whole process; it has no
-       other way. The first product that runs does that, the last one undoes it, unless somebody else has set the number.
+       other way. The first product that runs does that, the last one undoes it, unless somebody else has set the number
+       (of one that set it to one only set_num_threads says so).
    (c) A build on OpenMP is left its threads, which sleep, and whose number is counted for each thread of the caller. */
 
 #ifndef PLUGRAD_BLAS_H
@@ -34,10 +35,12 @@ static struct {
     int (*get)(void);
     void (*set)(int);
     int inside, before;
-} pg_blas = {PTHREAD_MUTEX_INITIALIZER, NULL, NULL, 0, 1};
+    unsigned times_limited;
+} pg_blas = {PTHREAD_MUTEX_INITIALIZER, NULL, NULL, 0, 1, 0};
 
-/* How many threads a product that starts now may use, which are to be ours; 0: BLAS has its own. */
-static int pg_enter(void)
+/* How many threads a product that starts now may use, which are to be ours; 0: BLAS has its own. `times_limited`:
+   another number once set_num_threads was called. */
+static int pg_enter(unsigned times_limited)
 {
     int allowed;
     if (!pg_blas.set)
@@ -45,6 +48,7 @@ static int pg_enter(void)
     pthread_mutex_lock(&pg_blas.lock);
     if (pg_blas.inside++ == 0) {
         pg_blas.before = pg_blas.get();
+        pg_blas.times_limited = times_limited;
         if (pg_blas.before > 1)
             pg_blas.set(1);
     }
@@ -59,12 +63,12 @@ static void pg_restore(void)
         pg_blas.set(pg_blas.before);
 }
 
-static void pg_leave(void)
+static void pg_leave(unsigned times_limited)
 {
     if (!pg_blas.set)
         return;
     pthread_mutex_lock(&pg_blas.lock);
-    if (--pg_blas.inside == 0)
+    if (--pg_blas.inside == 0 && pg_blas.times_limited == times_limited)
         pg_restore();
     pthread_mutex_unlock(&pg_blas.lock);
 }
@@ -122,8 +126,8 @@ static void pg_look_up(void)
     dlclose(library); /* NumPy holds it */
 }
 #else
-static int pg_enter(void) { return 0; }
-static void pg_leave(void) {}
+static int pg_enter(unsigned times_limited) { (void)times_limited; return 0; }
+static void pg_leave(unsigned times_limited) { (void)times_limited; }
 static void pg_look_up(void) {}
 #endif
 

@@ -15,7 +15,7 @@ cimport numpy as cnp
 from libc.stdint cimport INT32_MAX, int64_t
 from libc.string cimport memcpy
 
-from plugrad.backends.parallel cimport parallel_for, threads
+from plugrad.backends.parallel cimport parallel_for, threads, times_limited
 
 cnp.import_array()
 
@@ -33,8 +33,8 @@ cdef extern from "blas.h" nogil:
     enum:
         PG_ROWS_FIRST, PG_AS_IT_IS, PG_TURNED
     void pg_look_up()
-    int pg_enter()
-    void pg_leave()
+    int pg_enter(unsigned int times_limited)
+    void pg_leave(unsigned int times_limited)
 
 cdef enum:
     SHARED_FROM = 524288  # multiplications of a product that several threads share
@@ -119,11 +119,11 @@ cdef void multiply_alone(
 # ---- products that threads share ------------------------------------------------------------------------------
 
 cdef int enter_blas() noexcept nogil:
-    return min(pg_enter(), threads())
+    return min(pg_enter(times_limited()), threads())
 
 
 cdef void leave_blas() noexcept nogil:
-    pg_leave()
+    pg_leave(times_limited())
 
 
 cdef struct Product:
