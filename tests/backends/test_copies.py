@@ -88,6 +88,19 @@ def test_other_types(shape, dtype):
     assert copies.copied(array, (1, array.size)).shape == (1, array.size)
 
 
+@pytest.mark.parametrize("scalar", [np.float32(2.5), np.float64(-1.0), np.int64(3), np.bool_(True)])
+def test_scalars_of_numpy(scalar):
+    for found in (
+        copies.copied(scalar),
+        copies.copied_alike(scalar),
+        copies.copied(scalar, (1, 1)),
+    ):
+        assert isinstance(found, np.ndarray)
+        assert found.dtype == scalar.dtype
+        assert found.item() == scalar
+    assert found.shape == (1, 1)
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("rows", [1, 3, 4, 5, 63, 64, 66])
 @pytest.mark.parametrize("columns", [2, 15, 16, 17, 35])

@@ -301,28 +301,28 @@ def in_c_order(object array, object dtype=None):
 
 
 def copied(object array, object shape=None):
-    """A copy in C order that owns its memory, under `shape` where one is given."""
-    cdef cnp.ndarray source = array, out
+    """A copy in C order that owns its memory, under `shape` where one is given; of a NumPy scalar, too."""
+    cdef cnp.ndarray source = np.asarray(array), out
     cdef cnp.npy_intp[MOST_DIMS] dims
     cdef int nd = cnp.PyArray_NDIM(source), d
     if shape is None:
-        shape = array.shape
+        shape = (<object>source).shape
     if cnp.PyTypeNum_ISNUMBER(cnp.PyArray_TYPE(source)):
         nd = len(shape)
         for d in range(nd):
             dims[d] = shape[d]
         out = fresh(nd, dims, cnp.PyArray_TYPE(source))
     else:
-        out = np.empty(shape, array.dtype)
-    copy_over(out.reshape(array.shape), source)
+        out = np.empty(shape, source.dtype)
+    copy_over(out.reshape((<object>source).shape), source)
     return out
 
 
 def copied_alike(object array):
     """A copy that owns its memory, laid out as the array is where that has no gaps or overlaps."""
-    cdef cnp.ndarray source = array, out
+    cdef cnp.ndarray source = np.asarray(array), out
     if not cnp.PyTypeNum_ISNUMBER(cnp.PyArray_TYPE(source)) or not is_flat(source):
-        return array.copy("K")
+        return source.copy("K")
     out = fresh_like(source, cnp.PyArray_TYPE(source))
     copy_over(out, source)
     return out
