@@ -15,7 +15,7 @@ import numpy as np
 
 cimport plugrad.backends.simd  # its macros  # no-cython-lint
 from plugrad.backends.memory cimport is_dense
-from plugrad.backends.parallel cimport parallel_for
+from plugrad.backends.parallel cimport parallel_for, threads
 from plugrad.backends.recycling cimport fresh, fresh_like
 
 cnp.import_array()
@@ -109,7 +109,8 @@ cdef extern from *:
 cdef enum:
     MOST_DIMS = 64
     GRAIN = 16_384   # elements that are worth another thread
-    BAND = 64        # rows that a piece turns at a time
+    BAND = 256       # rows that a piece turns at a time, so that it reads a kilobyte and more of each column at once; ...
+    LEAST_BAND = 64  # ... fewer where threads would have nothing to do
 
 # Dimensions from the nearest in the target's memory to the farthest.
 cdef struct Walk:
@@ -118,6 +119,7 @@ cdef struct Walk:
     Py_ssize_t[64] step_out     # in bytes
     Py_ssize_t[64] step_in
     Py_ssize_t size             # of an element
+    Py_ssize_t band             # rows
     char *out
     const char *source
 
@@ -204,14 +206,14 @@ cdef void rows(void *context, Py_ssize_t begin, Py_ssize_t end) noexcept nogil:
 cdef void bands(void *context, Py_ssize_t begin, Py_ssize_t end) noexcept nogil:
     """Bands of rows along dimension 1, in which the source has its neighbours."""
     cdef Walk *the = <Walk *>context
-    cdef Py_ssize_t many = (the.n[1] + BAND - 1) // BAND, i, at, height
+    cdef Py_ssize_t many = (the.n[1] + the.band - 1) // the.band, i, at, height
     cdef char *out
     cdef const char *source
     for i in range(begin, end):
         out, source = the.out, the.source
         start(the, i // many, 2, &out, &source)
-        at = i % many * BAND
-        height = min(<Py_ssize_t>BAND, the.n[1] - at)
+        at = i % many * the.band
+        height = min(the.band, the.n[1] - at)
         out += at * the.step_out[1]
         source += at * the.size
         if the.size == 4:
@@ -249,9 +251,12 @@ cdef int copy_over(cnp.ndarray out, cnp.ndarray array) except -1:
             parallel_for(total // the.n[0], GRAIN // the.n[0] + 1, rows, &the)
     else:
         others = total // (the.n[0] * the.n[1])
+        the.band = BAND
+        while the.band > LEAST_BAND and the.n[1] * others < 4 * threads() * the.band:
+            the.band //= 2
         with nogil:
             parallel_for(
-                (the.n[1] + BAND - 1) // BAND * others, GRAIN // (BAND * the.n[0]) + 1, bands, &the
+                (the.n[1] + the.band - 1) // the.band * others, GRAIN // (the.band * the.n[0]) + 1, bands, &the
             )
     return 0
 
