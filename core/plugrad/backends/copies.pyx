@@ -109,8 +109,10 @@ cdef extern from *:
 cdef enum:
     MOST_DIMS = 64
     GRAIN = 16_384   # elements that are worth another thread
-    BAND = 256       # rows that a piece turns at a time, so that it reads a kilobyte and more of each column at once; ...
-    LEAST_BAND = 64  # ... fewer where threads would have nothing to do
+    # Rows that a piece turns at a time, so that it reads a kilobyte and more of each column; fewer where threads would
+    # have nothing to do.
+    BAND = 256
+    LEAST_BAND = 64
 
 # Dimensions from the nearest in the target's memory to the farthest.
 cdef struct Walk:
