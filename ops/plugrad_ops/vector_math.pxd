@@ -86,15 +86,11 @@ cdef extern from *:
         return pg_exp_part((x - n * 6.93147180369123816490e-01) - n * 1.90821492927058770002e-10, n + shift);
     }
 
-    /* exp(-|x|): there is no overflow, and one factor is a constant. `shifted` is n and PG_BELOW, which rounds to an
-       integer and has the exponent of 2**(n + 512) in its last bits. */
-    #define PG_BELOW (6755399441055744.0 + 1023.0 + 512.0)
+    /* exp(-|x|): there is no overflow, and one factor is a constant. `shifted` is n + PG_BELOW, where adding PG_BELOW
+       has rounded n to an integer. */
+    #define PG_BELOW (6755399441055744.0 + 512.0)
     PG_INLINE double pg_exp_part_below(double r, double shifted) {
-        uint64_t k; double power;
-        memcpy(&k, &shifted, 8);
-        k <<= 52;
-        memcpy(&power, &k, 8);
-        return (pg_expm1_small(r) + 1.0) * power * 0x1p-512;
+        return (pg_expm1_small(r) + 1.0) * pg_exp2_of_bits(shifted) * 0x1p-512;
     }
 
     PG_INLINE double pg_decay(double x) {
@@ -139,13 +135,9 @@ cdef extern from *:
     PG_INLINE float pg_expf(float x) { return pg_exp_shiftedf(x, 0.0f); }
     PG_INLINE float pg_exp_halff(float x) { return pg_exp_shiftedf(x, -1.0f); }
 
-    #define PG_BELOWF (12582912.0f + 127.0f + 64.0f)
+    #define PG_BELOWF (12582912.0f + 64.0f)
     PG_INLINE float pg_exp_part_belowf(float r, float shifted) {
-        uint32_t k; float power;
-        memcpy(&k, &shifted, 4);
-        k <<= 23;
-        memcpy(&power, &k, 4);
-        return (pg_expm1_smallf(r) + 1.0f) * power * 0x1p-64f;
+        return (pg_expm1_smallf(r) + 1.0f) * pg_exp2_of_bitsf(shifted) * 0x1p-64f;
     }
 
     PG_INLINE float pg_decayf(float x) {

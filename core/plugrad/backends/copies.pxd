@@ -14,3 +14,7 @@ cdef bint lie_alike(cnp.ndarray x, cnp.ndarray y) noexcept
 cdef cnp.ndarray flat(cnp.ndarray array)
 cdef cnp.ndarray contiguous(cnp.ndarray array)
 cdef cnp.ndarray laid_out_as(cnp.ndarray array, cnp.ndarray x)
+
+# The same as copies in any case, which own their memory.
+cdef cnp.ndarray copy_in_order(cnp.ndarray array)
+cdef cnp.ndarray copy_laid_out_as(cnp.ndarray array, cnp.ndarray x)

@@ -287,13 +287,20 @@ cdef cnp.ndarray flat(cnp.ndarray array):
     return cnp.PyArray_NewCopy(array, cnp.NPY_KEEPORDER)
 
 
-cdef cnp.ndarray contiguous(cnp.ndarray array):
-    cdef cnp.ndarray out
-    if cnp.PyArray_ISCARRAY_RO(array):
-        return array
-    out = fresh(cnp.PyArray_NDIM(array), cnp.PyArray_DIMS(array), cnp.PyArray_TYPE(array))
+cdef cnp.ndarray copy_in_order(cnp.ndarray array):
+    cdef cnp.ndarray out = fresh(cnp.PyArray_NDIM(array), cnp.PyArray_DIMS(array), cnp.PyArray_TYPE(array))
     copy_over(out, array)
     return out
+
+
+cdef cnp.ndarray copy_laid_out_as(cnp.ndarray array, cnp.ndarray x):
+    cdef cnp.ndarray out = fresh_like(x, cnp.PyArray_TYPE(array))
+    copy_over(out, array)
+    return out
+
+
+cdef cnp.ndarray contiguous(cnp.ndarray array):
+    return array if cnp.PyArray_ISCARRAY_RO(array) else copy_in_order(array)
 
 
 def in_c_order(object array, object dtype=None):
@@ -327,18 +334,13 @@ def copied(object array, object shape=None):
 
 def copied_alike(object array):
     """A copy that owns its memory, laid out as the array is where that has no gaps or overlaps."""
-    cdef cnp.ndarray source = np.asarray(array), out
+    cdef cnp.ndarray source = np.asarray(array)
     if not cnp.PyTypeNum_ISNUMBER(cnp.PyArray_TYPE(source)) or not is_flat(source):
         return source.copy("K")
-    out = fresh_like(source, cnp.PyArray_TYPE(source))
-    copy_over(out, source)
-    return out
+    return copy_laid_out_as(source, source)
 
 
 cdef cnp.ndarray laid_out_as(cnp.ndarray array, cnp.ndarray x):
-    cdef cnp.ndarray out
     if cnp.PyArray_SAMESHAPE(array, x) and lie_alike(array, x) and cnp.PyArray_ISBEHAVED_RO(array):
         return array
-    out = fresh_like(x, cnp.PyArray_TYPE(array))
-    copy_over(out, array)
-    return out
+    return copy_laid_out_as(array, x)

@@ -17,7 +17,7 @@ from cpython.object cimport PyObject
 
 cimport plugrad.backends.simd  # its macros  # no-cython-lint
 from plugrad.backends cimport recycling
-from plugrad.backends.copies cimport copy_over, is_flat, lie_alike
+from plugrad.backends.copies cimport copy_in_order, copy_laid_out_as, is_flat, lie_alike
 from plugrad.backends.memory cimport is_dense
 from plugrad.backends.parallel cimport parallel_for
 from plugrad.graph.backend cimport (
@@ -216,20 +216,12 @@ cdef class CpuBackend(Backend):
 
     cdef object copy(self, object array):
         cdef cnp.ndarray a = <cnp.ndarray>array
-        cdef cnp.ndarray out
-        if not plain_dtype(a):
-            return cnp.PyArray_NewCopy(a, cnp.NPY_CORDER)
-        out = recycling.fresh(cnp.PyArray_NDIM(a), cnp.PyArray_DIMS(a), cnp.PyArray_TYPE(a))
-        copy_over(out, a)
-        return out
+        return copy_in_order(a) if plain_dtype(a) else cnp.PyArray_NewCopy(a, cnp.NPY_CORDER)
 
     cdef object copy_like(self, object array, object like):
-        cdef cnp.ndarray out
         if not plain_dtype(<cnp.ndarray>array) or not is_dense(<cnp.ndarray>like):
             return self.copy(array)
-        out = recycling.fresh_like(<cnp.ndarray>like, cnp.PyArray_TYPE(<cnp.ndarray>array))
-        copy_over(out, <cnp.ndarray>array)
-        return out
+        return copy_laid_out_as(<cnp.ndarray>array, <cnp.ndarray>like)
 
     cdef object view(self, object array):
         return array.view()

@@ -82,12 +82,15 @@ def _like(tensor: Tensor, options: dict[str, Any]) -> dict[str, Any]:
 # ---- what it is, and how it lies in memory -------------------------------------------------------------------
 
 
+def refuse_format(name: str, memory_format: Any) -> None:
+    """Raise NotImplementedError unless `memory_format` is None."""
+    if memory_format is not None:
+        raise NotImplementedError(f"{name}: memory formats are not offered, got {memory_format!r}")
+
+
 def is_contiguous(self: Tensor, *, memory_format: Any = None) -> bool:
     """Whether the elements lie in C order without gaps."""
-    if memory_format is not None:
-        raise NotImplementedError(
-            f"is_contiguous: memory formats are not offered, got {memory_format!r}"
-        )
+    refuse_format("is_contiguous", memory_format)
     return bool(self.array.flags.c_contiguous)
 
 

@@ -4,6 +4,7 @@ import numpy as np
 
 from plugrad import composite, operator, ops
 from plugrad.backends.copies import copied, copied_alike
+from plugrad.backends.tensor_methods import refuse_format
 from plugrad_ops.shape import cpu
 from plugrad_ops.shape.dims import as_size, expanded_shape, normalize_dims, starred
 
@@ -163,15 +164,10 @@ def _(make):
     yield make.call(make.normal(0, 2))
 
 
-def _no_format(name, memory_format):
-    if memory_format is not None:
-        raise NotImplementedError(f"{name}: memory formats are not offered, got {memory_format!r}")
-
-
 @composite("standard::clone", method=True)
 def clone(input, *, memory_format=None):
     """A copy through which gradients flow."""
-    _no_format("clone", memory_format)
+    refuse_format("clone", memory_format)
     return ops.copy(input)
 
 
@@ -204,7 +200,7 @@ def _(make):
 @composite("standard::contiguous", method=True)
 def contiguous(input, *, memory_format=None):
     """`input` itself if it lies in memory in C order without gaps, else such a copy."""
-    _no_format("contiguous", memory_format)
+    refuse_format("contiguous", memory_format)
     return input if input.array.flags.c_contiguous else ops.contiguous_copy(input)
 
 
